@@ -1,0 +1,41 @@
+# make demo   installs what it needs into .venv and runs the whole story on a simulated company
+# make test   installs and runs lint, types, layers and tests
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
+EXTRAS := dev,privacy,flare,spark,evtx
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.base
+	$(BIN)/entente demo --out demo
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	$(BIN)/entente bench speed
+
+# torch goes first and by itself: a resolver left to choose takes a build with gigabytes of CUDA.
+$(VENV)/.torch: constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) "$$(grep '^torch==' constraints.txt)"
+	touch $@
+
+$(VENV)/.base: $(VENV)/.torch pyproject.toml
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+	$(PIP) -e ".[$(EXTRAS)]"
+	touch $@ $(VENV)/.base
+
+clean:
+	rm -rf $(VENV) demo build src/*.egg-info

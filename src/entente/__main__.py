@@ -1,0 +1,3 @@
+from entente.cli import main
+
+main()

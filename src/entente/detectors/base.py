@@ -1,0 +1,115 @@
+"""What every detector is: built from a config and a shape, trained on a graph, scoring edges.
+
+Weights travel in a federation; temporal state (a GRU's hidden state, a TGN's memory, a rule's
+counts) never does. Both are plain arrays by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entente.artifacts import Arrays
+from entente.graphs.temporal import Float32, Int32, Int64, TemporalGraph
+
+State = Arrays
+"""Temporal state of a detector at the end of a window; safetensors can hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphShape:
+    """All that a detector may know of the data before it trains: sizes, never contents."""
+
+    table_size: int  # rows of the federated identity table
+    rows_per_host: int = 1
+    edge_features: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Pairs to be scored against a graph's windows; sorted by window."""
+
+    window: Int64
+    src: Int32
+    dst: Int32
+    time: Int64 | None = None  # microseconds; the window's end where absent
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    loss: float
+    edges: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    ap: float
+    auc: float
+    edges: int
+
+
+class Detector(ABC):
+    """One model or rule. Scores are anomaly scores: higher means less expected."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    merged: ClassVar[bool] = True
+    """Wants one edge per pair and window (True) or every event as an edge of its own (False)."""
+
+    config: Any
+    shape: GraphShape
+
+    @property
+    @abstractmethod
+    def components(self) -> dict[str, tuple[str, ...]]:
+        """Weight names by component: ENC, TEMP, DEC. Empty for a rule; a weightless decoder is left out."""
+
+    @property
+    def identity_tables(self) -> tuple[str, ...]:
+        """Names of weights whose first axis is the identity table's row."""
+        return ()
+
+    @abstractmethod
+    def weights(self) -> Arrays:
+        """A copy of all trainable parameters, float32, by name."""
+
+    @abstractmethod
+    def load_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Take over weights; DetectorError if a name, shape or dtype differs or a value is not finite."""
+
+    @abstractmethod
+    def train(
+        self, graph: TemporalGraph, epochs: int, rng: np.random.Generator, proximal: float = 0.0
+    ) -> Training:
+        """Train from the present weights. `proximal` is FedProx's mu, anchored at the weights on entry."""
+
+    @abstractmethod
+    def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
+        """AP and AUC of held-out edges against sampled non-edges; changes nothing."""
+
+    @abstractmethod
+    def initial_state(self, graph: TemporalGraph) -> State:
+        """The state before any window has been seen."""
+
+    @abstractmethod
+    def score(
+        self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
+    ) -> tuple[Float32, State]:
+        """Scores of the graph's own edges (or of `candidates`), and the state after its last window.
+
+        `state` is what the preceding windows left; nodes appended since then get a fresh state.
+        Neither the detector nor `state` is changed.
+        """
+
+    def optimiser_state(self) -> Arrays:
+        """What the optimiser remembers between rounds; stays in the silo."""
+        return {}
+
+    def load_optimiser_state(self, state: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - optional
+        """Take over what `optimiser_state` gave."""

@@ -1,0 +1,109 @@
+"""The contract of an aggregation rule: one streaming pass over a round's accepted updates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entente.artifacts import Arrays
+from entente.config import Aggregation
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a model's named weights lie in one flat vector, and which component each belongs to."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    component: tuple[str, ...]  # ENC, TEMP or DEC, per name
+    tables: tuple[str, ...] = ()  # names whose first axis is an identity-table row
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(int(np.prod(shape)) for shape in self.shapes)
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes)
+
+    def spans(self) -> dict[str, slice]:
+        """Where each name lies in the vector."""
+        ends = np.cumsum((0, *self.sizes)).tolist()
+        return {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(self.names)}
+
+    def flatten(self, weights: Mapping[str, NDArray[Any]]) -> Vector:
+        vector = np.empty(self.size, dtype=np.float32)
+        for name, span in self.spans().items():
+            vector[span] = weights[name].reshape(-1)
+        return vector
+
+    def unflatten(self, vector: NDArray[Any]) -> Arrays:
+        spans = self.spans()
+        return {
+            name: vector[spans[name]].reshape(shape).astype(np.float32)
+            for name, shape in zip(self.names, self.shapes, strict=True)
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contribution:
+    """One silo's accepted update: its weights w^k as a flat vector, and what is known of the silo."""
+
+    silo: str
+    vector: Vector
+    similarity: float = 1.0  # J, already clamped to [0, 1]
+    share: float = 1.0  # n^k / n where it is known (FedAVG-N)
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What the rule made of one contribution; goes into rounds.jsonl."""
+
+    j: float = 1.0
+    s: float = 1.0
+    d: float = 0.0
+    r: float = 1.0
+    norm: float = 0.0
+    clipped: bool = False
+
+
+class Aggregator(ABC):
+    """One rule. Used as begin -> add, add, ... -> finish, once per round; contributions come sorted by name."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def __init__(self, config: Aggregation, layout: Layout) -> None:
+        self.config = config
+        self.layout = layout
+
+    @abstractmethod
+    def begin(self, current: Vector) -> None:
+        """Start a round from the global model w_i."""
+
+    @abstractmethod
+    def add(self, contribution: Contribution) -> Credit:
+        """Take one silo's update."""
+
+    @abstractmethod
+    def finish(self) -> Vector:
+        """The next global model w_{i+1}; w_i itself when nothing was added."""
+
+    @property
+    def proximal(self) -> float:
+        """FedProx's mu for the silos; 0 for every other rule."""
+        return 0.0
+
+    def state(self) -> Arrays:
+        """What the rule remembers between rounds (server optimiser, recent norms)."""
+        return {}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - optional
+        """Take over what `state` gave."""

@@ -1,0 +1,99 @@
+"""A silo's temporal graph as compact arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entente.errors import GraphError
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TemporalGraph:
+    """Edges between hosts, cut into windows of equal width.
+
+    Nodes are numbered 0..num_nodes-1 *within the silo*; `rows` says which rows of the federated
+    identity table describe each of them (one column for a shared index, two for a keyed hash).
+    Edges are sorted by window, within a window by (src, dst) when merged and by time when not.
+    Window t covers [start + t * width, start + (t + 1) * width) microseconds.
+    """
+
+    rows: Int32  # [nodes, rows per host]
+    table_size: int
+    start: int
+    width: int
+    offsets: Int64  # [windows + 1]: window t holds edges offsets[t]:offsets[t + 1]
+    src: Int32
+    dst: Int32
+    time: Int64  # of the edge's first event, microseconds
+    weight: Float32  # number of events merged into the edge
+    label: NDArray[np.uint8] | None = None
+    features: Float32 | None = None  # [edges, F]
+    merged: bool = True  # one edge per (src, dst) and window
+
+    def __post_init__(self) -> None:
+        edges = len(self.src)
+        lengths = {len(self.dst), len(self.time), len(self.weight), int(self.offsets[-1]), edges}
+        if self.label is not None:
+            lengths.add(len(self.label))
+        if self.features is not None:
+            lengths.add(len(self.features))
+        if len(lengths) != 1 or int(self.offsets[0]) != 0:
+            raise GraphError("edge arrays of a temporal graph differ in length")
+        if edges and (int(max(self.src.max(), self.dst.max())) >= len(self.rows)):
+            raise GraphError("an edge names a node that the graph does not have")
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.rows)
+
+    @property
+    def num_windows(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def num_edges(self) -> int:
+        return len(self.src)
+
+    def window_of_edge(self) -> Int64:
+        """The window number of every edge."""
+        return np.repeat(np.arange(self.num_windows, dtype=np.int64), np.diff(self.offsets))
+
+    def windows(self, first: int, last: int | None = None) -> TemporalGraph:
+        """The sub-graph of windows first..last-1; nodes keep their numbers."""
+        last = self.num_windows if last is None else min(last, self.num_windows)
+        first = min(first, last)
+        low, high = int(self.offsets[first]), int(self.offsets[last])
+        return replace(
+            self,
+            start=self.start + first * self.width,
+            offsets=self.offsets[first : last + 1] - low,
+            **self._edge_arrays(slice(low, high)),
+        )
+
+    def select(self, keep: NDArray[np.bool_]) -> TemporalGraph:
+        """The same windows with only the edges where `keep` is true."""
+        counts = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
+        return replace(self, offsets=counts[self.offsets], **self._edge_arrays(keep))
+
+    def each_window(self) -> Iterator[TemporalGraph]:
+        for t in range(self.num_windows):
+            yield self.windows(t, t + 1)
+
+    def _edge_arrays(self, chosen: Any) -> dict[str, Any]:
+        return {
+            "src": self.src[chosen],
+            "dst": self.dst[chosen],
+            "time": self.time[chosen],
+            "weight": self.weight[chosen],
+            "label": None if self.label is None else self.label[chosen],
+            "features": None if self.features is None else self.features[chosen],
+        }

@@ -1,0 +1,32 @@
+"""The event: one row of an event table, whatever log it came from."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+MICROSECONDS = 1_000_000
+DAY = 86_400 * MICROSECONDS
+
+EVENT_SCHEMA = pa.schema(
+    [
+        # Microseconds since the Unix epoch (UTC); logs with relative clocks start at 0.
+        pa.field("time", pa.int64(), nullable=False),
+        # Host that acts and host that is acted on: name or address, as the log has it.
+        pa.field("src", pa.string(), nullable=False),
+        pa.field("dst", pa.string(), nullable=False),
+        # Account, when the log has one.
+        pa.field("user", pa.string()),
+        # What happened in the log's own words: authentication package, service, event id.
+        pa.field("kind", pa.string()),
+        # Port at the destination.
+        pa.field("port", pa.int32()),
+        # Bytes in both directions.
+        pa.field("bytes", pa.int64()),
+        # 1 malicious, 0 benign, null when nobody said.
+        pa.field("label", pa.int8()),
+    ]
+)
+"""The columns of an event table in their order. Files are partitioned by `day=YYYY-MM-DD` (UTC)."""
+
+COLUMNS = tuple(EVENT_SCHEMA.names)
+REQUIRED = ("time", "src", "dst")

@@ -1,0 +1,17 @@
+"""Fixtures for all rooms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of public sample data beside the repository; tests that need it skip where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip(f"public sample data not found at {SHARED}")
+    return SHARED
