@@ -75,7 +75,7 @@ class Credit:
 
 
 class Aggregator(ABC):
-    """One rule. Used as begin -> add, add, ... -> finish, once per round; contributions come sorted by name."""
+    """One rule. Used as begin -> add, add, ... -> finish, once per round, silos sorted by name."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
