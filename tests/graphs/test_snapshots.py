@@ -1,0 +1,117 @@
+"""Events become windows, and windows become what each silo may see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entente.errors import GraphError
+from entente.graphs.augmentation import silo_graph
+from entente.graphs.identity import SharedIndex
+from entente.graphs.snapshots import Timeline, as_static, read_timeline, timeline_from_events
+from entente.logs.events import write_events
+from entente.logs.schema import EVENT_SCHEMA, MICROSECONDS
+
+HOSTS = [f"h{i}" for i in range(6)]
+events = st.lists(
+    st.tuples(st.integers(0, 50), st.sampled_from(HOSTS), st.sampled_from(HOSTS), st.integers(0, 1)),
+    min_size=1,
+    max_size=60,
+)
+
+
+def event_table(rows: list[tuple[int, str, str, int]]) -> pa.Table:
+    columns: dict[str, list[object]] = {name: [None] * len(rows) for name in EVENT_SCHEMA.names}
+    columns["time"] = [t * MICROSECONDS for t, _, _, _ in rows]
+    columns["src"] = [s for _, s, _, _ in rows]
+    columns["dst"] = [d for _, _, d, _ in rows]
+    columns["label"] = [label for _, _, _, label in rows]
+    return pa.table(columns, schema=EVENT_SCHEMA)
+
+
+def edges_of(timeline: Timeline) -> dict[tuple[int, str, str], tuple[float, int]]:
+    window = np.repeat(np.arange(timeline.num_windows), np.diff(timeline.offsets))
+    label = timeline.label if timeline.label is not None else np.zeros(len(window), int)
+    return {
+        (int(w), str(timeline.hosts[s]), str(timeline.hosts[d])): (float(n), int(y))
+        for w, s, d, n, y in zip(window, timeline.src, timeline.dst, timeline.weight, label, strict=True)
+    }
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=events, width=st.sampled_from([5, 7, 60]))
+def test_snapshots_equal_a_plain_count_per_window_and_pair(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str, str, int]], width: int
+) -> None:
+    folder = tmp_path_factory.mktemp("events") / "e"
+    write_events(event_table(rows), folder)
+    timeline = read_timeline(folder, width)
+    first = min(t for t, *_ in rows) // width
+    count: Counter[tuple[int, str, str]] = Counter()
+    label: dict[tuple[int, str, str], int] = {}
+    for t, s, d, y in rows:
+        if s != d:
+            key = (t // width - first, s, d)
+            count[key] += 1
+            label[key] = max(label.get(key, 0), y)
+    assert edges_of(timeline) == {key: (float(n), label[key]) for key, n in count.items()}
+
+
+def test_events_before_the_start_do_not_leak_into_the_first_window(tmp_path: Path) -> None:
+    write_events(event_table([(1, "a", "b", 0), (12, "a", "c", 0), (31, "b", "c", 0)]), tmp_path / "e")
+    timeline = read_timeline(tmp_path / "e", 10, start=10, end=30)
+    assert edges_of(timeline) == {(0, "a", "c"): (1.0, 0)}
+    assert timeline.num_windows == 2
+
+
+def test_windows_keep_their_place_when_a_silo_is_silent(tmp_path: Path) -> None:
+    write_events(event_table([(0, "a", "b", 0), (95, "c", "d", 1)]), tmp_path / "e")
+    timeline = read_timeline(tmp_path / "e", 10)
+    own = np.isin(timeline.hosts, ["c", "d"])
+    silo = silo_graph(timeline, own, SharedIndex(timeline.hosts.tolist()))
+    assert silo.graph.num_windows == 10
+    assert silo.graph.window_of_edge().tolist() == [9]
+    assert silo.names.tolist() == ["c", "d"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=events, mine=st.sets(st.sampled_from(HOSTS)), augmentation=st.booleans(), merged=st.booleans())
+def test_a_silo_sees_exactly_the_edges_that_touch_its_hosts(
+    rows: list[tuple[int, str, str, int]], mine: set[str], augmentation: bool, merged: bool
+) -> None:
+    rows = [r for r in rows if r[1] != r[2]]
+    timeline = timeline_from_events(event_table(rows), 0, 10 * MICROSECONDS, 6)
+    silo = silo_graph(
+        timeline,
+        np.isin(timeline.hosts, list(mine)),
+        SharedIndex(timeline.hosts.tolist()),
+        augmentation=augmentation,
+    )
+    graph = silo.graph
+    seen = sorted(
+        (int(t) // MICROSECONDS, str(silo.names[s]), str(silo.names[d]))
+        for t, s, d in zip(graph.time, graph.src, graph.dst, strict=True)
+    )
+    touches = any if augmentation else all
+    assert seen == sorted((t, s, d) for t, s, d, _ in rows if touches(h in mine for h in (s, d)))
+    assert set(silo.names[silo.own].tolist()) <= mine
+    window = graph.window_of_edge()
+    assert (graph.time // graph.width == window).all()
+    half = graph.windows(2, 4)
+    assert half.num_edges == int(((window >= 2) & (window < 4)).sum())
+    if graph.num_edges:
+        flat = as_static(graph)
+        assert flat.weight.sum() == graph.weight.sum()
+        assert flat.num_edges == len({(s, d) for _, s, d in seen})
+
+
+def test_no_event_between_start_and_end_is_an_error_that_names_the_span(tmp_path: Path) -> None:
+    write_events(event_table([(100, "a", "b", 0)]), tmp_path / "e")
+    with pytest.raises(GraphError, match="cover seconds 100"):
+        read_timeline(tmp_path / "e", 10, start=500)
