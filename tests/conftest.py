@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test asserts seconds, hypothesis included: a busy machine is no failure.
+settings.register_profile("entente", deadline=None)
+settings.load_profile("entente")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -1,0 +1,194 @@
+"""How good scores are: AP and AUC first, then what a threshold and an analyst's budget make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from entente.errors import DetectorError, GraphError
+
+SECONDS_PER_DAY = 86_400
+MICROSECONDS = 1_000_000
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The figures of one set of scored edges. None where a figure is undefined (0 / 0, no labels)."""
+
+    ap: float | None
+    auc: float | None
+    precision: float | None
+    recall: float | None
+    fpr: float | None  # FP / (FP + TN)
+    fdr: float | None  # FP / (TP + FP)
+    threshold: float
+    positives: int | None
+    edges: int
+    recall_at: dict[str, float | None]
+    alerts_per_day: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values without NaN, as metrics.json holds them."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Precision over recall, from the highest score down."""
+
+    recall: tuple[float, ...]
+    precision: tuple[float, ...]
+
+    def as_dict(self) -> dict[str, list[float]]:
+        return {"recall": list(self.recall), "precision": list(self.precision)}
+
+
+def evaluate(
+    scores: ArrayLike,
+    labels: ArrayLike | None,
+    windows: ArrayLike,
+    threshold: float,
+    window_seconds: float,
+    budgets: Sequence[int] = (3, 5, 10),
+) -> Metrics:
+    """Metrics of scored edges.
+
+    `windows` are window starts in microseconds, as in scores.parquet; an alert is a score *above* the
+    threshold. Without labels only the number of alerts is known. AP treats a group of equal scores as
+    one step; recall at a budget is the expected value over a random order of equal scores.
+    """
+    score, window = _finite(scores), np.asarray(windows, dtype=np.int64)
+    if len(window) != len(score):
+        raise GraphError(f"{len(score)} scores but {len(window)} windows")
+    alert = score > threshold
+    days = _days(window, window_seconds)
+    rate = None if days is None else float(alert.sum() / days)
+    if labels is None:
+        nothing: dict[str, float | None] = {str(budget): None for budget in budgets}
+        return Metrics(None, None, None, None, None, None, float(threshold), None, len(score), nothing, rate)
+    truth = _truth(labels, len(score))
+    positives = int(truth.sum())
+    hits = int((alert & truth).sum())
+    false = int((alert & ~truth).sum())
+    return Metrics(
+        ap=average_precision(score, truth),
+        auc=area_under_roc(score, truth),
+        precision=_ratio(hits, hits + false),
+        recall=_ratio(hits, positives),
+        fpr=_ratio(false, len(score) - positives),
+        fdr=_ratio(false, hits + false),
+        threshold=float(threshold),
+        positives=positives,
+        edges=len(score),
+        recall_at={str(b): recall_at(score, truth, window, b) for b in budgets},
+        alerts_per_day=rate,
+    )
+
+
+def average_precision(scores: ArrayLike, labels: ArrayLike) -> float | None:
+    """Average precision; None without a malicious edge."""
+    score = _finite(scores)
+    truth = _truth(labels, len(score))
+    if not truth.any():
+        return None
+    from sklearn.metrics import average_precision_score
+
+    return float(average_precision_score(truth, score))
+
+
+def area_under_roc(scores: ArrayLike, labels: ArrayLike) -> float | None:
+    """Area under the ROC curve; None unless there are both malicious and benign edges."""
+    score = _finite(scores)
+    truth = _truth(labels, len(score))
+    if not truth.any() or truth.all():
+        return None
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(truth, score))
+
+
+def recall_at(scores: ArrayLike, labels: ArrayLike, windows: ArrayLike, budget: int) -> float | None:
+    """Share of malicious edges among the `budget` highest scores of their window.
+
+    Edges with equal scores come in random order; this is the expected share. None without positives.
+    """
+    score, window = _finite(scores), np.asarray(windows, dtype=np.int64)
+    truth = _truth(labels, len(score))
+    if not truth.any():
+        return None
+    order = np.lexsort((-score, window))
+    score, window, truth = score[order], window[order], truth[order]
+    place = np.arange(len(score))
+    new_window = np.concatenate(([True], window[1:] != window[:-1]))
+    new_tie = new_window | np.concatenate(([True], score[1:] != score[:-1]))
+    tie = np.cumsum(new_tie) - 1
+    first = np.flatnonzero(new_tie)
+    size = np.diff(np.append(first, len(score)))
+    window_start = np.maximum.accumulate(np.where(new_window, place, 0))
+    higher = first - window_start[first]
+    within = np.clip((budget - higher) / size, 0.0, 1.0)
+    return float(within[tie][truth].mean())
+
+
+def pr_curve(scores: ArrayLike, labels: ArrayLike, points: int = 200) -> Curve:
+    """Precision over recall at up to `points` thresholds, even over recall; empty without positives."""
+    score = _finite(scores)
+    truth = _truth(labels, len(score))
+    if not truth.any():
+        return Curve((), ())
+    order = np.argsort(-score, kind="stable")
+    last_of_tie = np.append(np.flatnonzero(np.diff(score[order])), len(score) - 1)
+    hits = np.cumsum(truth[order])[last_of_tie]
+    recall, precision = hits / hits[-1], hits / (last_of_tie + 1)
+    # What lies beyond full recall only lowers precision; the plot ends there.
+    end = int(np.argmax(recall >= 1.0)) + 1
+    recall, precision = recall[:end], precision[:end]
+    if end > points:
+        chosen = np.searchsorted(recall, np.linspace(recall[0], 1.0, points))
+        chosen = np.unique(np.append(chosen[: points - 1], end - 1))
+        recall, precision = recall[chosen], precision[chosen]
+    return Curve(tuple(recall.tolist()), tuple(precision.tolist()))
+
+
+def _finite(scores: ArrayLike) -> Floats:
+    score = np.asarray(scores, dtype=np.float64)
+    broken = int((~np.isfinite(score)).sum())
+    if broken:
+        raise DetectorError(
+            f"{broken} of {len(score)} scores are not finite",
+            remedy="The model has diverged: lower the learning rate, or bound the update norm.",
+        )
+    return score
+
+
+def _truth(labels: ArrayLike, edges: int) -> Bools:
+    truth = np.asarray(labels) > 0
+    if len(truth) != edges:
+        raise GraphError(f"{edges} scores but {len(truth)} labels")
+    return truth
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _days(windows: Ints, window_seconds: float) -> float | None:
+    """Days from the first window's start to the last one's end; quiet windows in between count."""
+    if not len(windows):
+        return None
+    width = round(window_seconds * MICROSECONDS)
+    first, last = int(windows.min()), int(windows.max())
+    if width <= 0 or ((windows - first) % width).any():
+        raise GraphError(
+            f"window starts are not multiples of {window_seconds:g} s apart",
+            remedy="Give window starts in microseconds and the width they were cut with.",
+        )
+    return (last - first + width) / (SECONDS_PER_DAY * MICROSECONDS)

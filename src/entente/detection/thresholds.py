@@ -1,0 +1,37 @@
+"""The threshold: learnt on a silo's benign validation edges, never on test labels."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from entente.errors import DetectorError, GraphError, UsageError
+
+
+def learn_threshold(validation_scores: ArrayLike, false_alarms: float) -> float:
+    """The score that at most a share `false_alarms` of benign edges exceeds.
+
+    This is the conformal quantile: for a new benign edge drawn like the validation edges the chance of
+    an alert is at most `false_alarms`. With fewer than 1 / false_alarms - 1 edges no score can promise
+    that; the threshold is then the highest score seen, so that few edges give few alerts, not many.
+    """
+    if not 0 < false_alarms < 1:
+        raise UsageError(
+            f"a share of false alarms of {false_alarms:g} is not between 0 and 1",
+            remedy="Set detection.false_alarms, for instance to 0.001.",
+        )
+    scores = np.asarray(validation_scores, dtype=np.float64).ravel()
+    if not len(scores):
+        raise GraphError(
+            "there is no validation edge to learn a threshold from",
+            remedy="Raise data.validation or data.train; check that the last training windows have events.",
+        )
+    if not np.isfinite(scores).all():
+        raise DetectorError(
+            "validation scores are not finite",
+            remedy="The model has diverged: lower the learning rate, or bound the update norm.",
+        )
+    rank = min(len(scores), math.ceil((len(scores) + 1) * (1 - false_alarms)))
+    return float(np.partition(scores, rank - 1)[rank - 1])

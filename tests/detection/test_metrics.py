@@ -1,0 +1,185 @@
+"""Metrics against plain slow versions, and their edges."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entente.detection.granularity import by_host, by_window
+from entente.detection.metrics import (
+    Metrics,
+    area_under_roc,
+    average_precision,
+    evaluate,
+    pr_curve,
+    recall_at,
+)
+from entente.errors import DetectorError, GraphError
+
+WIDTH = 1800
+MICRO = 1_000_000
+
+edges = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), st.booleans(), st.integers(0, 2)),
+    min_size=1,
+    max_size=40,
+)
+
+
+def columns(rows: list[tuple[float, bool, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    score, label, window = zip(*rows, strict=True)
+    return np.array(score), np.array(label), np.array(window) * WIDTH * MICRO
+
+
+def slow_average_precision(scores: np.ndarray, labels: np.ndarray) -> float:
+    total, before = 0.0, 0.0
+    for threshold in sorted(set(scores.tolist()), reverse=True):
+        chosen = scores >= threshold
+        recall = (chosen & labels).sum() / labels.sum()
+        total += (recall - before) * (chosen & labels).sum() / chosen.sum()
+        before = recall
+    return total
+
+
+def slow_auc(scores: np.ndarray, labels: np.ndarray) -> float:
+    wins = [1.0 if p > n else 0.5 if p == n else 0.0 for p in scores[labels] for n in scores[~labels]]
+    return float(np.mean(wins))
+
+
+@given(edges)
+def test_ap_and_auc_agree_with_their_definitions(rows: list[tuple[float, bool, int]]) -> None:
+    score, label, _ = columns(rows)
+    if label.any():
+        assert average_precision(score, label) == pytest.approx(slow_average_precision(score, label))
+    else:
+        assert average_precision(score, label) is None
+    if label.any() and not label.all():
+        assert area_under_roc(score, label) == pytest.approx(slow_auc(score, label))
+    else:
+        assert area_under_roc(score, label) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.booleans()), min_size=1, max_size=6))
+def test_recall_at_a_budget_is_the_mean_over_all_orders_of_ties(rows: list[tuple[float, bool]]) -> None:
+    score, label = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
+    window = np.zeros(len(rows), dtype=np.int64)
+    for budget in (1, 2, 3):
+        shares = []
+        for order in permutations(range(len(rows))):
+            ranked = sorted(order, key=lambda i: -score[i])
+            shares.append(sum(label[i] for i in ranked[:budget]))
+        expected = None if not label.any() else pytest.approx(np.mean(shares) / label.sum())
+        assert recall_at(score, label, window, budget) == expected
+
+
+def test_recall_at_a_budget_counts_each_window_apart() -> None:
+    score = [0.9, 0.8, 0.7, 0.2, 0.1]
+    label = [0, 0, 1, 1, 0]
+    window = [0, 0, 0, 1, 1]
+    assert recall_at(score, label, window, 1) == 0.5
+    assert recall_at(score, label, window, 3) == 1.0
+
+
+@given(edges, st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
+def test_threshold_metrics_agree_with_counting(rows: list[tuple[float, bool, int]], threshold: float) -> None:
+    score, label, window = columns(rows)
+    metrics = evaluate(score, label, window, threshold, WIDTH)
+    tp = sum(s > threshold and y for s, y, _ in rows)
+    fp = sum(s > threshold and not y for s, y, _ in rows)
+    tn = sum(s <= threshold and not y for s, y, _ in rows)
+    assert metrics.precision == (tp / (tp + fp) if tp + fp else None)
+    assert metrics.fdr == (fp / (tp + fp) if tp + fp else None)
+    assert metrics.fpr == (fp / (fp + tn) if fp + tn else None)
+    assert metrics.recall == (tp / int(label.sum()) if label.any() else None)
+    span = (window.max() - window.min()) / MICRO + WIDTH
+    assert metrics.alerts_per_day == pytest.approx((tp + fp) * 86_400 / span)
+    assert not any("NaN" in text for text in [json.dumps(metrics.as_dict(), allow_nan=False)])
+
+
+def test_nothing_undefined_becomes_nan() -> None:
+    for metrics in (
+        evaluate([], [], [], 0.5, WIDTH),
+        evaluate([0.1], [0], [0], 0.5, WIDTH),
+        evaluate([0.9], [1], [0], 0.5, WIDTH),
+        evaluate([0.9], None, [0], 0.5, WIDTH),
+    ):
+        assert json.loads(json.dumps(metrics.as_dict(), allow_nan=False))["edges"] == metrics.edges
+    assert evaluate([0.9], None, [0], 0.5, WIDTH).alerts_per_day == 48
+    assert evaluate([0.9], None, [0], 0.5, WIDTH).positives is None
+
+
+def test_the_dictionary_has_the_promised_keys() -> None:
+    metrics = evaluate([0.1, 0.9], [0, 1], [0, 0], 0.5, WIDTH).as_dict()
+    assert set(metrics) == set(Metrics.__dataclass_fields__)
+    assert metrics["recall_at"] == {"3": 1.0, "5": 1.0, "10": 1.0}
+
+
+def test_a_diverged_model_is_refused_by_name() -> None:
+    with pytest.raises(DetectorError, match="1 of 2 scores are not finite"):
+        evaluate([float("nan"), 0.1], [0, 1], [0, 0], 0.5, WIDTH)
+
+
+def test_window_numbers_instead_of_starts_are_refused() -> None:
+    with pytest.raises(GraphError, match="window starts"):
+        evaluate([0.1, 0.2], [0, 1], [0, 1], 0.5, WIDTH)
+
+
+@given(edges)
+def test_the_curve_without_downsampling_has_every_threshold(rows: list[tuple[float, bool, int]]) -> None:
+    score, label, _ = columns(rows)
+    curve = pr_curve(score, label, points=200)
+    if not label.any():
+        assert curve.recall == ()
+        return
+    expected = []
+    for threshold in sorted(set(score.tolist()), reverse=True):
+        chosen = score >= threshold
+        expected.append(((chosen & label).sum() / label.sum(), (chosen & label).sum() / chosen.sum()))
+        if expected[-1][0] == 1:
+            break
+    assert list(curve.recall) == pytest.approx([recall for recall, _ in expected])
+    assert list(curve.precision) == pytest.approx([precision for _, precision in expected])
+
+
+def test_a_long_curve_is_cut_to_the_points_asked_for_and_keeps_its_end() -> None:
+    rng = np.random.default_rng(0)
+    score, label = rng.random(20_000), rng.random(20_000) < 0.1
+    curve = pr_curve(score, label, points=50)
+    assert len(curve.recall) <= 50
+    assert curve.recall[-1] == 1.0
+    assert list(curve.recall) == sorted(curve.recall)
+
+
+@given(edges, st.integers(1, 4))
+def test_windows_and_hosts_take_the_mean_of_their_top_scores(
+    rows: list[tuple[float, bool, int]], top: int
+) -> None:
+    score, label, window = columns(rows)
+    src = np.array([f"h{i % 3}" for i in range(len(rows))])
+    dst = np.array([f"h{i % 4}" for i in range(len(rows))])
+    snapshot = by_window(score, label, window, top)
+    for w, value, malicious in zip(snapshot.windows, snapshot.scores, snapshot.labels, strict=True):
+        best = sorted(score[window == w], reverse=True)[:top]
+        assert value == pytest.approx(np.mean(best))
+        assert malicious == label[window == w].any()
+    hosts = by_host(score, label, window, src, dst, top)
+    seen = set()
+    for w, h, value, malicious in zip(hosts.windows, hosts.hosts, hosts.scores, hosts.labels, strict=True):
+        mine = [
+            s for s, x, a, b in zip(score, window, src, dst, strict=True) if x == w for e in (a, b) if e == h
+        ]
+        assert value == pytest.approx(np.mean(sorted(mine, reverse=True)[:top]))
+        assert malicious == label[(window == w) & ((src == h) | (dst == h))].any()
+        seen.add((w, h))
+    assert len(seen) == len(hosts.scores)
+    assert seen == set(zip(window, src, strict=True)) | set(zip(window, dst, strict=True))
+
+
+def test_no_edges_aggregate_to_nothing() -> None:
+    assert len(by_window([], [], []).scores) == 0
+    assert len(by_host([], None, [], [], []).scores) == 0
