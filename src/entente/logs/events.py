@@ -1,0 +1,154 @@
+"""Reading event directories, and storing a table as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from entente.errors import LogError
+from entente.logs.manifest import Manifest, Source, read_manifest, write_manifest
+from entente.logs.schema import COLUMNS, DAY, EVENT_SCHEMA, REQUIRED
+from entente.logs.store import EventWriter, day_name, day_number, replacing_directory
+
+__all__ = ["Manifest", "load_events", "read_manifest", "scan_events", "window_counts", "write_events"]
+
+WINDOW_SCHEMA = pa.schema(
+    [
+        pa.field("window", pa.int64(), nullable=False),
+        pa.field("src", pa.string(), nullable=False),
+        pa.field("dst", pa.string(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("first_time", pa.int64(), nullable=False),
+        pa.field("label", pa.int8()),
+    ]
+)
+"""Columns of `window_counts`."""
+
+
+def scan_events(
+    path: Path,
+    columns: Sequence[str] = COLUMNS,
+    start: int | None = None,
+    end: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The events with start <= time < end (microseconds), day by day, in stored order within a day."""
+    files = event_files(path, start, end)
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown:
+        raise LogError(f"has no column {unknown[0]!r}", where=path, remedy=f"Columns: {', '.join(COLUMNS)}.")
+    if not files:
+        return
+    wanted = None
+    if start is not None:
+        wanted = ds.field("time") >= start
+    if end is not None:
+        before = ds.field("time") < end
+        wanted = before if wanted is None else wanted & before
+    dataset = ds.dataset([str(file) for file in files], schema=EVENT_SCHEMA, format="parquet")
+    for batch in dataset.to_batches(columns=list(columns), filter=wanted):
+        if batch.num_rows:
+            yield batch
+
+
+def load_events(
+    path: Path,
+    columns: Sequence[str] = COLUMNS,
+    start: int | None = None,
+    end: int | None = None,
+) -> pa.Table:
+    """`scan_events` as one table in memory."""
+    schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns if name in COLUMNS])
+    return pa.Table.from_batches(scan_events(path, columns, start, end), schema)
+
+
+def event_files(path: Path, start: int | None = None, end: int | None = None) -> list[Path]:
+    """The Parquet files of the days that meet [start, end), in order of day."""
+    read_manifest(path)
+    files = []
+    for file in path.glob("day=*/*.parquet"):
+        first = day_number(file.parent.name.removeprefix("day=")) * DAY
+        if (start is None or first + DAY > start) and (end is None or first < end):
+            files.append(file)
+    return sorted(files)
+
+
+def window_counts(
+    path: Path,
+    window_us: int,
+    start: int | None = None,
+    end: int | None = None,
+    origin: int = 0,
+) -> pa.Table:
+    """Events with start <= time < end, counted per (window, src, dst) and sorted by these three.
+
+    Window w spans [origin + w * window_us, origin + (w + 1) * window_us). Self loops are dropped;
+    `label` is the largest label of the pair's events in the window, null when none has one.
+    """
+    import duckdb
+
+    files = event_files(path, start, end)
+    if not files:
+        return WINDOW_SCHEMA.empty_table()
+    bounds: list[str] = ["src <> dst"]
+    values: list[Any] = [[str(file) for file in files]]
+    for bound, value in (("time >= ?", start), ("time < ?", end)):
+        if value is not None:
+            bounds.append(bound)
+            values.append(value)
+    # Floor division, so that times before the origin fall into negative windows.
+    query = f"""
+        SELECT CAST(floor((time - {int(origin)}) / {int(window_us)}) AS BIGINT) AS "window", src, dst,
+               count(*) AS count, min(time) AS first_time, max(label) AS label
+        FROM read_parquet(?, hive_partitioning = false) WHERE {" AND ".join(bounds)}
+        GROUP BY ALL ORDER BY "window", src, dst
+    """  # noqa: S608 - only integers are put in
+    with duckdb.connect() as connection:
+        counted = connection.sql(query, params=values).to_arrow_table()
+    return counted.cast(WINDOW_SCHEMA)
+
+
+def write_events(
+    table: pa.Table, path: Path, sources: Sequence[Source] = (), labels: dict[str, int] | None = None
+) -> Manifest:
+    """Store a table as an event directory, atomically; columns it lacks become null."""
+    missing = [name for name in REQUIRED if name not in table.column_names]
+    if missing:
+        raise LogError(f"the table has no column {missing[0]!r}", where=path)
+    columns = [
+        table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in EVENT_SCHEMA
+    ]
+    with replacing_directory(path) as directory:
+        writer = EventWriter(directory)
+        writer.write(pa.table(columns, schema=EVENT_SCHEMA).to_batches())
+        writer.close()
+        manifest = summarise(writer, tuple(sources), labels=labels)
+        write_manifest(directory, manifest)
+    return manifest
+
+
+def summarise(
+    writer: EventWriter,
+    sources: tuple[Source, ...],
+    skipped: dict[str, str] | None = None,
+    labels: dict[str, int] | None = None,
+) -> Manifest:
+    """The manifest of what `writer` wrote."""
+    return Manifest(
+        rows=writer.rows,
+        first_time=writer.first_time or 0,
+        last_time=writer.last_time or 0,
+        hosts=writer.hosts,
+        labelled=writer.labelled > 0,
+        malicious=writer.malicious,
+        days={day_name(day): writer.days[day] for day in sorted(writer.days)},
+        sources=sources,
+        skipped=skipped or {},
+        labels=labels or {},
+    )

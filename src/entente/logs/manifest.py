@@ -1,0 +1,106 @@
+"""What an event directory holds, beside its rows: `_manifest.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from entente.artifacts import read_json, write_json
+from entente.errors import LogError, StorageError
+
+MANIFEST = "_manifest.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One log file and what became of its rows: seen = kept + filtered + bad."""
+
+    file: str
+    format: str
+    seen: int
+    kept: int
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> rows that are fine but not wanted (another event type, an unused logon)."""
+    bad: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> rows that cannot be read; each is in `quarantine/` with its line number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Summary of an event directory."""
+
+    rows: int
+    first_time: int
+    """Microseconds (UTC) of the earliest event."""
+    last_time: int
+    hosts: int
+    """Distinct names in `src` and `dst`."""
+    labelled: bool
+    """True when at least one row carries a label, 0 or 1."""
+    malicious: int
+    """Rows with label 1."""
+    days: Mapping[str, int]
+    """Day (UTC, YYYY-MM-DD) -> rows."""
+    sources: tuple[Source, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """File -> why nothing of it was read."""
+    labels: Mapping[str, int] = field(default_factory=dict)
+    """With a labels file: how many of its entries were matched and unmatched."""
+    version: int = VERSION
+
+    @property
+    def seen(self) -> int:
+        return sum(source.seen for source in self.sources)
+
+    @property
+    def filtered(self) -> dict[str, int]:
+        return total(source.filtered for source in self.sources)
+
+    @property
+    def bad(self) -> dict[str, int]:
+        return total(source.bad for source in self.sources)
+
+    def as_json(self) -> dict[str, Any]:
+        """The manifest as stored, with the totals over all sources."""
+        return {**asdict(self), "seen": self.seen, "filtered": self.filtered, "bad": self.bad}
+
+
+def total(counts: Any) -> dict[str, int]:
+    """Add up counts per reason, most frequent first."""
+    added: dict[str, int] = {}
+    for part in counts:
+        for reason, rows in part.items():
+            added[reason] = added.get(reason, 0) + rows
+    return dict(sorted(added.items(), key=lambda item: (-item[1], item[0])))
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    write_json(directory / MANIFEST, manifest.as_json())
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of event directory `path`; a LogError says what to do when it is none."""
+    stored = path / MANIFEST
+    if not stored.is_file():
+        raise LogError(
+            "is not an event directory (no _manifest.json)" if path.exists() else "does not exist",
+            where=path,
+            remedy="Make one with `entente ingest SOURCE... --format auto --out EVENTS`.",
+        )
+    document = read_json(stored)
+    try:
+        known = {name: document[name] for name in Manifest.__slots__}
+        known["sources"] = tuple(Source(**source) for source in known["sources"])
+        manifest = Manifest(**known)
+    except (KeyError, TypeError) as error:
+        raise StorageError(f"is not a manifest of this version ({error})", where=stored) from error
+    if manifest.version != VERSION:
+        raise StorageError(
+            f"has version {manifest.version}, this program reads {VERSION}",
+            where=stored,
+            remedy="Run `entente ingest` again with this version.",
+        )
+    return manifest

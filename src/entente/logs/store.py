@@ -1,0 +1,200 @@
+"""Event tables on disk: Parquet by day, written whole or not at all, same rows giving same bytes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from entente.errors import StorageError, UsageError
+from entente.logs.manifest import MANIFEST
+from entente.logs.schema import DAY, EVENT_SCHEMA
+
+BLOCK = 1 << 16
+"""Rows per decision of the writer: the same rows are cut the same way, however they arrive."""
+ROW_GROUP = 4 * BLOCK
+HELD = 16 * BLOCK
+"""Rows held for all days together before the fullest day is written out."""
+FIRST_DAY = datetime(1970, 1, 1, tzinfo=UTC)
+NAMES = ("src", "dst", "user", "kind")
+
+
+def day_name(day: int) -> str:
+    """Day number since 1970 -> YYYY-MM-DD."""
+    return (FIRST_DAY + timedelta(days=day)).strftime("%Y-%m-%d")
+
+
+def day_number(name: str) -> int:
+    return (datetime.strptime(name, "%Y-%m-%d").replace(tzinfo=UTC) - FIRST_DAY).days
+
+
+@contextmanager
+def replacing_directory(path: Path) -> Iterator[Path]:
+    """Yield an empty directory beside `path`; on success it takes `path`'s place, on failure it is gone.
+
+    A former event directory is replaced; any other directory that holds something is refused.
+    """
+    path = Path(os.path.abspath(path))
+    if path.exists() and not (path / MANIFEST).is_file() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(
+            "exists and is not an event directory",
+            where=path,
+            remedy="Name another --out, or remove it yourself.",
+        )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    former = path.with_name(f".{path.name}.{os.getpid()}.old")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _clear_leftovers(path)
+        temporary.mkdir()
+        yield temporary
+        _sync(temporary)
+        if path.exists():
+            path.rename(former)
+        temporary.rename(path)
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise StorageError(
+            "the disk is full" if full else f"cannot be written ({error.strerror or error})",
+            where=path,
+            remedy="Free some space or name another --out; what was there before is untouched."
+            if full
+            else "Check permissions; what was there before is untouched.",
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(former, ignore_errors=True)
+
+
+def _clear_leftovers(path: Path) -> None:
+    """Remove what killed runs left beside `path`; running ones keep theirs."""
+    for left in path.parent.glob(f".{path.name}.*.*"):
+        owner, kind = left.name.rsplit(".", 2)[1:]
+        if kind in ("tmp", "old") and owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            if kind == "old" and not path.exists():
+                left.rename(path)
+            else:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _sync(directory: Path) -> None:
+    for file in sorted(directory.rglob("*")):
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class EventWriter:
+    """Writes events into `directory/day=.../part-0.parquet` in the order they come, within bounded memory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._held: dict[int, list[pa.Table]] = {}
+        self._held_rows: dict[int, int] = {}
+        self._writers: dict[int, pq.ParquetWriter] = {}
+        self._hosts: set[str] = set()
+        self.days: dict[int, int] = {}
+        self.rows = 0
+        self.labelled = 0
+        self.malicious = 0
+        self.first_time: int | None = None
+        self.last_time: int | None = None
+
+    @property
+    def hosts(self) -> int:
+        return len(self._hosts)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Add rows; the columns are those of EVENT_SCHEMA."""
+        for batch in batches:
+            self._pending.append(batch)
+            self._pending_rows += batch.num_rows
+            if self._pending_rows >= BLOCK:
+                self._drain(BLOCK)
+
+    def close(self) -> None:
+        """Write what is still held. Without this call the files are not valid."""
+        self._drain(1)
+        for day in sorted(self._held):
+            self._flush(day)
+        for writer in self._writers.values():
+            writer.close()
+
+    def abandon(self) -> None:
+        """Close the files after a failure, so that they can be removed."""
+        for writer in self._writers.values():
+            try:
+                writer.close()
+            except (OSError, pa.ArrowException):
+                continue  # the failure that brought us here is the one to report
+
+    def _drain(self, least: int) -> None:
+        table = pa.Table.from_batches(self._pending, EVENT_SCHEMA)
+        start = 0
+        while table.num_rows - start >= least:
+            self._add(table.slice(start, BLOCK).combine_chunks())
+            start += BLOCK
+        rest = table.slice(start)
+        self._pending = rest.to_batches()
+        self._pending_rows = rest.num_rows
+
+    def _add(self, block: pa.Table) -> None:
+        times = block["time"].to_numpy()
+        first, last = int(times.min()), int(times.max())
+        self.first_time = first if self.first_time is None else min(self.first_time, first)
+        self.last_time = last if self.last_time is None else max(self.last_time, last)
+        self.rows += block.num_rows
+        self.labelled += block.num_rows - block["label"].null_count
+        self.malicious += pc.sum(block["label"]).as_py() or 0
+        for name in NAMES:
+            place = block.schema.get_field_index(name)
+            encoded = block[name].chunk(0).dictionary_encode()
+            if name in ("src", "dst"):
+                self._hosts.update(encoded.dictionary.to_pylist())
+            block = block.set_column(place, name, encoded)
+        if first // DAY == last // DAY:
+            self._hold(first // DAY, block)
+        else:
+            days = times // DAY
+            for day in np.unique(days).tolist():
+                self._hold(day, block.filter(pa.array(days == day)))
+        while sum(self._held_rows.values()) > HELD:
+            self._flush(max(sorted(self._held_rows), key=lambda day: self._held_rows[day]))
+
+    def _hold(self, day: int, rows: pa.Table) -> None:
+        self._held.setdefault(day, []).append(rows)
+        self._held_rows[day] = self._held_rows.get(day, 0) + rows.num_rows
+        self.days[day] = self.days.get(day, 0) + rows.num_rows
+        if self._held_rows[day] >= ROW_GROUP:
+            self._flush(day)
+
+    def _flush(self, day: int) -> None:
+        rows = pa.concat_tables(self._held.pop(day))
+        del self._held_rows[day]
+        if day not in self._writers:
+            folder = self._directory / f"day={day_name(day)}"
+            folder.mkdir(exist_ok=True)
+            self._writers[day] = pq.ParquetWriter(
+                folder / "part-0.parquet",
+                EVENT_SCHEMA,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=list(NAMES),
+                column_encoding={"time": "DELTA_BINARY_PACKED"},
+                store_schema=False,
+            )
+        plain = rows.unify_dictionaries().combine_chunks()
+        self._writers[day].write_table(plain.cast(EVENT_SCHEMA), row_group_size=ROW_GROUP * 8)

@@ -1,0 +1,129 @@
+"""Event directories: storing, reading back, counting per window."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from entente.errors import LogError, UsageError
+from entente.logs.events import load_events, read_manifest, scan_events, window_counts, write_events
+from entente.logs.schema import DAY, EVENT_SCHEMA
+
+
+def some_events(rows: int, seed: int = 0, days: int = 3, labels: bool = True) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    hosts = np.array([f"h{i}" for i in range(9)])
+    return pa.table(
+        {
+            "time": pa.array(np.sort(rng.integers(0, days * DAY, rows))),
+            "src": pa.array(hosts[rng.integers(0, 9, rows)]),
+            "dst": pa.array(hosts[rng.integers(0, 9, rows)]),
+            "label": pa.array(rng.choice([0, 1], rows).astype(np.int8), mask=rng.random(rows) < 0.4)
+            if labels
+            else pa.nulls(rows, pa.int8()),
+        }
+    )
+
+
+def directory_bytes(path: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(path)): f.read_bytes() for f in sorted(path.rglob("*")) if f.is_file()}
+
+
+def test_a_stored_table_reads_back_the_same_in_order(tmp_path: Path) -> None:
+    table = some_events(5000)
+    manifest = write_events(table, tmp_path / "events")
+    back = load_events(tmp_path / "events")
+    assert back.schema.equals(EVENT_SCHEMA)
+    assert back.select(table.column_names).equals(table.cast(back.select(table.column_names).schema))
+    assert read_manifest(tmp_path / "events") == manifest
+    assert manifest.rows == 5000
+    assert manifest.hosts == 9
+    assert manifest.labelled
+    assert sum(manifest.days.values()) == 5000
+
+
+def test_unordered_times_end_in_their_day_and_nothing_is_lost(tmp_path: Path) -> None:
+    table = some_events(300_000, days=40)
+    shuffled = table.take(pa.array(np.random.default_rng(1).permutation(300_000)))
+    write_events(shuffled, tmp_path / "events")
+    back = load_events(tmp_path / "events", ["time", "src", "dst"])
+    key = [("time", "ascending"), ("src", "ascending"), ("dst", "ascending")]
+    assert back.sort_by(key).equals(table.select(["time", "src", "dst"]).sort_by(key).cast(back.schema))
+    for file in (tmp_path / "events").glob("day=*/*.parquet"):
+        times = pa.parquet.read_table(file, partitioning=None)["time"].to_numpy()
+        assert len(set((times // DAY).tolist())) == 1
+
+
+def test_the_same_rows_give_the_same_bytes_however_they_arrive(tmp_path: Path) -> None:
+    table = some_events(200_000, days=5)
+    write_events(table, tmp_path / "one")
+    pieces = pa.concat_tables([table.slice(i, 777) for i in range(0, table.num_rows, 777)])
+    write_events(pieces, tmp_path / "two")
+    assert directory_bytes(tmp_path / "one") == directory_bytes(tmp_path / "two")
+
+
+def test_a_scan_returns_only_the_asked_time_and_columns(tmp_path: Path) -> None:
+    table = some_events(4000)
+    write_events(table, tmp_path / "events")
+    start, end = DAY // 2, 2 * DAY + 5
+    got = pa.Table.from_batches(scan_events(tmp_path / "events", ["time", "dst"], start, end))
+    times = table["time"].to_numpy()
+    expected = table.filter(pa.array((times >= start) & (times < end))).select(["time", "dst"])
+    assert got.equals(expected.cast(got.schema))
+    assert list(scan_events(tmp_path / "events", ["time"], 100 * DAY, None)) == []
+    assert load_events(tmp_path / "events", ["time"], 100 * DAY).num_rows == 0
+
+
+def test_an_unknown_column_is_named(tmp_path: Path) -> None:
+    write_events(some_events(10), tmp_path / "events")
+    with pytest.raises(LogError, match="no column 'source'"):
+        list(scan_events(tmp_path / "events", ["source"]))
+
+
+@pytest.mark.parametrize(("start", "end", "origin"), [(None, None, 0), (DAY, None, 5), (7, 2 * DAY, DAY)])
+def test_window_counts_agree_with_a_plain_count(
+    tmp_path: Path, start: int | None, end: int | None, origin: int
+) -> None:
+    table = some_events(6000, seed=3)
+    write_events(table, tmp_path / "events")
+    window = 1_800_000_000
+    count: dict[tuple[int, str, str], int] = defaultdict(int)
+    first: dict[tuple[int, str, str], int] = {}
+    label: dict[tuple[int, str, str], int | None] = {}
+    for row in table.to_pylist():
+        if row["src"] == row["dst"] or (start and row["time"] < start) or (end and row["time"] >= end):
+            continue
+        key = ((row["time"] - origin) // window, row["src"], row["dst"])
+        count[key] += 1
+        first[key] = min(first.get(key, row["time"]), row["time"])
+        labels = [x for x in (label.get(key), row["label"]) if x is not None]
+        label[key] = max(labels) if labels else None
+    expected = [(*key, count[key], first[key], label[key]) for key in sorted(count)]
+    got = window_counts(tmp_path / "events", window, start, end, origin)
+    assert [tuple(row.values()) for row in got.to_pylist()] == expected
+
+
+def test_a_directory_that_is_no_event_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="does not exist"):
+        read_manifest(tmp_path / "nowhere")
+    with pytest.raises(LogError, match=r"no _manifest\.json"):
+        read_manifest(tmp_path)
+
+
+def test_a_directory_of_something_else_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="not an event directory"):
+        write_events(some_events(10), tmp_path / "thesis")
+    assert (tmp_path / "thesis" / "chapter.tex").read_text() == "years of work"
+
+
+def test_a_former_event_directory_is_replaced_whole(tmp_path: Path) -> None:
+    write_events(some_events(3000, days=9), tmp_path / "events")
+    write_events(some_events(10, days=1), tmp_path / "events")
+    assert load_events(tmp_path / "events").num_rows == 10
+    assert [p.name for p in tmp_path.iterdir()] == ["events"]
