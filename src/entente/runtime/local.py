@@ -1,0 +1,206 @@
+"""The default runtime: coordinator and silos in one machine, one loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from entente.artifacts import Arrays, write_json
+from entente.config import Experiment
+from entente.detectors.base import Detector
+from entente.errors import Interrupted
+from entente.federation.coordinator import Coordinator
+from entente.federation.silo import Silo
+from entente.runtime.assembly import Dataset, initial_model, load_dataset, make_detector
+from entente.runtime.checkpoint import Checkpoints, RunFolder
+from entente.runtime.evaluation import BASELINES, Evaluation, evaluate_models, evaluate_rule, write_scores
+from entente.runtime.team import ProcessTeam, SerialTeam, Team
+
+Watcher = Callable[[Mapping[str, Any]], None]
+"""Told of every round's record as soon as it is complete."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A finished run: its folder has all of this too."""
+
+    folder: RunFolder
+    models: dict[str, Arrays]  # "" = one model for all, else one per silo
+    evaluation: Evaluation
+    metrics: dict[str, Any]
+
+
+def train(
+    experiment: Experiment,
+    folder: RunFolder,
+    *,
+    resume: bool = False,
+    watch: Watcher | None = None,
+    dataset: Dataset | None = None,
+    baselines: Collection[str] = BASELINES,
+) -> Run:
+    """Train over the silos, evaluate on the test windows and leave everything in `folder`."""
+    one_thread()
+    folder.begin(experiment, resume=resume)
+    dataset = dataset if dataset is not None else load_dataset(experiment)
+    models, facts = fit(experiment, folder, dataset, resume=resume, watch=watch)
+    detectors = {name: with_weights(experiment, dataset, models, name) for name in dataset.silos}
+    evaluation = evaluate_models(dataset, detectors, experiment.detection)
+    metrics = evaluation.metrics()
+    metrics["baselines"] = {
+        rule: evaluate_rule(dataset, rule, experiment.detection).metrics()["overall"] for rule in baselines
+    }
+    shape = dataset.shape
+    facts |= {
+        "detector": experiment.detector.name,
+        "shape": {"table_size": shape.table_size, "rows_per_host": shape.rows_per_host},
+        "thresholds": {n: t if t < float("inf") else None for n, t in evaluation.thresholds.items()},
+    }
+    folder.write_model(models, facts)
+    for name, silo in dataset.silos.items():
+        names = {"hosts": silo.names.tolist(), "own": silo.own.tolist(), "until": silo.test.start}
+        names["until"] += silo.test.width * silo.test.num_windows
+        folder.write_state(name, evaluation.states[name], names)
+    write_scores(folder.path / "scores.parquet", evaluation)
+    write_json(folder.path / "metrics.json", metrics)
+    return Run(folder, models, evaluation, metrics)
+
+
+def fit(
+    experiment: Experiment,
+    folder: RunFolder,
+    dataset: Dataset,
+    *,
+    resume: bool = False,
+    watch: Watcher | None = None,
+) -> tuple[dict[str, Arrays], dict[str, Any]]:
+    """Train only: the model (or, local-only, one per silo) and what there is to say about it."""
+    if not initial_model(experiment, dataset.shape)[1]:
+        return {"": {}}, {"stopped": "the detector has no weights", "best_round": None}
+    if experiment.mode != "local-only":
+        coordinator = federate(experiment, folder, dataset, "", resume=resume, watch=watch)
+        return {"": coordinator.best_weights}, _facts(coordinator)
+    models, stories = {}, {}
+    for name in dataset.silos:
+        alone = federate(experiment, folder, dataset, name, resume=resume, watch=watch)
+        models[name], stories[name] = alone.best_weights, _facts(alone)
+    return models, {"silos": stories}
+
+
+def federate(
+    experiment: Experiment,
+    folder: RunFolder,
+    dataset: Dataset,
+    alone: str,
+    *,
+    resume: bool,
+    watch: Watcher | None,
+) -> Coordinator:
+    """One federation over all silos, or over the silo `alone`, driven to its end."""
+    layout, weights = initial_model(experiment, dataset.shape)
+    members = [alone] if alone else sorted(dataset.silos)
+    settings = experiment.federation
+    if len(members) == 1:  # nobody to aggregate with: plain training, round by round
+        plain = settings.aggregation.model_copy(update={"rule": "fedavg"})
+        settings = settings.model_copy(update={"aggregation": plain, "secure_sum": False})
+    coordinator = Coordinator(
+        settings, experiment.privacy, layout, weights, members, experiment.seed, experiment.detector.name
+    )
+    team = make_team(experiment, folder, dataset, members)
+    checkpoints = folder.checkpoints(alone)
+    try:
+        if resume:
+            _resume(coordinator, team, checkpoints, folder, alone)
+        _drive(coordinator, team, checkpoints, folder, alone, watch)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            f"stopped after round {coordinator.round}; nothing before it is lost",
+            where=folder.path,
+            remedy="Go on with --resume.",
+        ) from stop
+    finally:
+        team.close()
+    return coordinator
+
+
+def _drive(
+    coordinator: Coordinator,
+    team: Team,
+    checkpoints: Checkpoints,
+    folder: RunFolder,
+    alone: str,
+    watch: Watcher | None,
+) -> None:
+    while (task := coordinator.next_task()) is not None:
+        replies, failures = team.ask(task, coordinator.config.deadline)
+        record = coordinator.conclude(replies, failures)
+        if record is not None:
+            record = {**record, "silo": alone} if alone else record
+            folder.append_round(record)
+        checkpoints.save(coordinator.state(), team.states())
+        if record is not None and watch is not None:
+            watch(record)
+
+
+def _resume(
+    coordinator: Coordinator, team: Team, checkpoints: Checkpoints, folder: RunFolder, alone: str
+) -> None:
+    """Go back to the last complete step; what was recorded after it is repeated."""
+    saved = checkpoints.load()
+    if saved is not None:
+        coordinator.restore(*saved[0])
+        team.restore(saved[1])
+    reached = coordinator.round if saved is not None else 0
+    folder.keep_rounds([r for r in folder.rounds() if r.get("silo", "") != alone or r["round"] <= reached])
+
+
+def make_team(experiment: Experiment, folder: RunFolder, dataset: Dataset, members: list[str]) -> Team:
+    if experiment.workers > 1 and len(members) > 1:
+        hosts = {name: dataset.silos[name].train.num_edges for name in members}
+        return ProcessTeam(folder.path / "experiment.toml", hosts, experiment.workers)
+    return SerialTeam({name: make_silo(experiment, dataset, name) for name in members})
+
+
+def build_silos(experiment: Experiment, names: Collection[str]) -> dict[str, Silo]:
+    """Silos by name, from their events; what a worker process or a deployed site calls."""
+    one_thread()
+    dataset = load_dataset(experiment, names)
+    return {name: make_silo(experiment, dataset, name) for name in names}
+
+
+def make_silo(experiment: Experiment, dataset: Dataset, name: str) -> Silo:
+    """An honest silo, or the one that the experiment's attack makes of it."""
+    data = dataset.silos[name]
+    detector = make_detector(experiment, dataset.shape)
+    if experiment.attack is not None and name in experiment.attack.silos:
+        from entente.attacks import corrupt
+
+        return corrupt(
+            experiment.attack, name, detector, data.train, data.own_hosts, experiment.seed, future=data.test
+        )
+    return Silo(name, detector, data.train, data.own_hosts, experiment.seed)
+
+
+def with_weights(
+    experiment: Experiment, dataset: Dataset, models: Mapping[str, Arrays], silo: str
+) -> Detector:
+    detector = make_detector(experiment, dataset.shape)
+    detector.load_weights(models.get(silo, models.get("", {})))
+    return detector
+
+
+def one_thread() -> None:
+    """Sums in another order give other bits, so a silo computes in one thread; workers add cores."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _facts(coordinator: Coordinator) -> dict[str, Any]:
+    return {
+        "stopped": coordinator.stopped,
+        "best_round": coordinator.best_round,
+        "rounds": coordinator.round,
+        "privacy": coordinator.privacy_report(),
+    }
