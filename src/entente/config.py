@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -73,6 +73,7 @@ class Euler(Section):
     lr: float = Field(default=0.01, gt=0)
     """Adam's rate (paper: 0.01 LANL, 0.005 OpTC)."""
     weight_decay: float = Field(default=0.0, ge=0)
+    """Adam's weight decay."""
     validation_edges: float = Field(default=0.05, gt=0, lt=1)
     """Share of each training window's edges held out to validate a round."""
     negatives: int = Field(default=1, ge=1)
@@ -90,12 +91,15 @@ class Jbeil(Section):
     embedding: int = Field(default=100, ge=1)
     """Width of a host's embedding."""
     layers: int = Field(default=2, ge=1, le=3)
+    """Attention layers, hence hops."""
     heads: int = Field(default=2, ge=1)
+    """Attention heads."""
     neighbours: int = Field(default=10, ge=1)
     """Most recent neighbours that attention looks at."""
     batch: int = Field(default=200, ge=1)
     """Events per batch."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
+    """Share of units dropped in training."""
     lr: float = Field(default=0.003, gt=0)
     """Adam's rate (paper: 0.003 on Pivoting, 0.01 on LANL)."""
     validation_events: float = Field(default=0.15, gt=0, lt=1)
@@ -205,6 +209,7 @@ class Attack(Section):
     silos: tuple[str, ...]
     """Which silos cheat."""
     from_round: int = Field(default=1, ge=1)
+    """First round in which they do."""
     p: float = Field(default=1.0, ge=0, le=1)
     """Probability that a training snapshot is poisoned."""
     gamma: float = Field(default=1.0)
@@ -228,7 +233,9 @@ class Experiment(Section):
     """The whole experiment file."""
 
     name: str = "experiment"
+    """For the run folder and the report."""
     seed: int = Field(default=0, ge=0)
+    """Of everything random; the same seed gives the same bits."""
     mode: Literal["federated", "local-only", "non-fl"] = "federated"
     """federated; local-only = each silo alone; non-fl = all data in one place."""
     workers: int = Field(default=1, ge=1)
@@ -326,6 +333,47 @@ def _literal(value: Any) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
-    if isinstance(value, list):
+    if value is None:
+        return "none"
+    if isinstance(value, Path):
+        return _literal(str(value))
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(_literal(item) for item in value) + "]"
     return repr(value)
+
+
+def settings_reference() -> str:
+    """Every setting with its default and sentence, as Markdown; docs/configuration.md is this text."""
+    lines = ["# Settings of an experiment file", "", "`entente train --settings` prints this page.", ""]
+
+    def write(model: type[Section], prefix: str) -> None:
+        nested: list[tuple[type[Section], str]] = []
+        lines.extend(
+            [f"## `[{prefix}]`" if prefix else "## Top level", "", (model.__doc__ or "").strip(), ""]
+        )
+        lines.extend(["| key | default | meaning |", "|---|---|---|"])
+        for name, field in model.model_fields.items():
+            inner = [part for part in (field.annotation, *get_args(field.annotation)) if _is_section(part)]
+            if inner:
+                nested.extend((part, f"{prefix}.{name}" if prefix else name) for part in inner)
+                continue
+            default = "" if field.is_required() else f"`{_literal(field.get_default())}`"
+            allowed = [value for part in _literals(field.annotation) for value in part]
+            choice = f" One of {', '.join(f'`{value}`' for value in allowed)}." if len(allowed) > 1 else ""
+            lines.append(f"| `{name}` | {default} | {' '.join((field.description or '').split())}{choice} |")
+        lines.append("")
+        for part, path in nested:
+            write(part, path)
+
+    write(Experiment, "")
+    return "\n".join(lines)
+
+
+def _is_section(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, Section)
+
+
+def _literals(annotation: Any) -> list[tuple[Any, ...]]:
+    if get_origin(annotation) is Literal:
+        return [get_args(annotation)]
+    return [found for part in get_args(annotation) for found in _literals(part)]

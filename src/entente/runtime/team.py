@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from entente.artifacts import Arrays
-from entente.config import Experiment
 from entente.errors import DetectorError, EntenteError, FederationError
 from entente.federation.messages import Reply, Task, pack, unpack
 from entente.federation.silo import Silo

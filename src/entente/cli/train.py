@@ -1,0 +1,100 @@
+"""`entente train`: an experiment file -> a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+
+
+def _settings(wanted: bool) -> None:
+    if wanted:
+        from entente.config import settings_reference
+
+        typer.echo(settings_reference())
+        raise typer.Exit
+
+
+def train(
+    experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment file.")],
+    settings_page: Annotated[
+        bool,
+        typer.Option("--settings", callback=_settings, is_eager=True, help="List every setting and exit."),
+    ] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Override one setting; may be repeated."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="RUN", help="Run folder; runs/NAME-SEED by default.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Train a detector over silos.
+
+    Sections of the file: [data] [graph] [detector] [federation] [federation.aggregation] [privacy]
+    [attack] [detection]. --settings lists every key.
+
+    Example: entente train experiment.toml --set federation.rounds=10 --set seed=3 --out runs/three
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from entente.config import load_experiment
+    from entente.runtime.checkpoint import RunFolder
+    from entente.runtime.local import train as run_training
+
+    del settings_page  # handled before anything else
+    console = remarks(quiet, verbose)
+    settings = load_experiment(experiment, tuple(changes or ()))
+    folder = RunFolder(out or Path("runs") / f"{settings.name}-{settings.seed}")
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[said]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress:
+        bar = progress.add_task("reading events", total=settings.federation.rounds, said="")
+
+        def watch(record: Mapping[str, Any]) -> None:
+            said = describe(record)
+            progress.update(bar, description="training", completed=record["round"], said=said)
+            if not console.is_terminal:
+                console.print(f"round {record['round']}: {said}")
+
+        run = run_training(settings, folder, resume=resume, watch=watch)
+    if as_json:
+        print_json({"run": str(folder.path), **run.metrics})
+        return
+    show(run.metrics, folder.path)
+
+
+def describe(record: Mapping[str, Any]) -> str:
+    """One round in half a line."""
+    validation = record.get("validation") or {}
+    parts = [f"{name} {validation[name]:.3f}" for name in ("ap", "auc") if validation.get(name) is not None]
+    refused = [name for name, silo in record.get("silos", {}).items() if silo.get("refused")]
+    parts += [f"refused: {', '.join(refused)}"] if refused else []
+    return "  ".join([f"loss {record['loss']:.4f}" if record.get("loss") is not None else "", *parts])
+
+
+def show(metrics: Mapping[str, Any], path: Path) -> None:
+    """The metrics as a table, trivial rules included."""
+    table = Table("", "AP", "AUC", "recall", "precision", "alerts/day", "recall@10", box=None)
+    rows = [("model", metrics["overall"]), *((f"  {n}", m) for n, m in metrics["per_silo"].items())]
+    for name, m in [*rows, *((f"rule {n}", m) for n, m in metrics.get("baselines", {}).items())]:
+        values = (m["ap"], m["auc"], m["recall"], m["precision"], m["alerts_per_day"])
+        cells = [*values, (m["recall_at"] or {}).get("10")]
+        table.add_row(name, *("–" if v is None else f"{v:.4g}" if v < 1000 else f"{v:.0f}" for v in cells))
+    console = results()
+    console.print(table)
+    console.print(f"run: {path}")
