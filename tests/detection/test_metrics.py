@@ -124,9 +124,23 @@ def test_a_diverged_model_is_refused_by_name() -> None:
         evaluate([float("nan"), 0.1], [0, 1], [0, 0], 0.5, WIDTH)
 
 
-def test_window_numbers_instead_of_starts_are_refused() -> None:
-    with pytest.raises(GraphError, match="window starts"):
-        evaluate([0.1, 0.2], [0, 1], [0, 1], 0.5, WIDTH)
+def test_window_numbers_and_window_starts_mean_the_same() -> None:
+    numbers = np.array([3, 3, 7])
+    by_number = evaluate([0.1, 0.9, 0.8], [0, 1, 0], numbers, 0.5, WIDTH)
+    by_start = evaluate([0.1, 0.9, 0.8], [0, 1, 0], numbers * WIDTH * MICRO, 0.5, WIDTH)
+    assert by_number == by_start
+    assert by_number.alerts_per_day == pytest.approx(2 * 86_400 / (5 * WIDTH))
+
+
+def test_starts_that_do_not_fit_the_width_are_refused() -> None:
+    with pytest.raises(GraphError, match="neither numbers nor starts"):
+        evaluate([0.1, 0.2], [0, 1], [0, 1000 * MICRO], 0.5, WIDTH)
+
+
+def test_every_edge_may_have_the_threshold_of_its_silo() -> None:
+    metrics = evaluate([0.4, 0.4, 0.9], [1, 0, 0], [0, 0, 0], [0.3, 0.5, float("inf")], WIDTH)
+    assert (metrics.recall, metrics.precision, metrics.threshold) == (1.0, 1.0, 0.4)
+    assert evaluate([0.4], [1], [0], float("inf"), WIDTH).threshold is None
 
 
 @given(edges)

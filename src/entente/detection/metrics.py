@@ -13,6 +13,7 @@ from entente.errors import DetectorError, GraphError
 
 SECONDS_PER_DAY = 86_400
 MICROSECONDS = 1_000_000
+LONGEST = 100 * 366  # days; no log is longer, so what seems longer has the wrong unit
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,7 +30,7 @@ class Metrics:
     recall: float | None
     fpr: float | None  # FP / (FP + TN)
     fdr: float | None  # FP / (TP + FP)
-    threshold: float
+    threshold: float | None  # the median when every silo has its own; None when none is finite
     positives: int | None
     edges: int
     recall_at: dict[str, float | None]
@@ -55,25 +56,28 @@ def evaluate(
     scores: ArrayLike,
     labels: ArrayLike | None,
     windows: ArrayLike,
-    threshold: float,
+    threshold: float | ArrayLike,
     window_seconds: float,
     budgets: Sequence[int] = (3, 5, 10),
 ) -> Metrics:
     """Metrics of scored edges.
 
-    `windows` are window starts in microseconds, as in scores.parquet; an alert is a score *above* the
-    threshold. Without labels only the number of alerts is known. AP treats a group of equal scores as
-    one step; recall at a budget is the expected value over a random order of equal scores.
+    `windows` are window numbers, or starts in microseconds as in scores.parquet; an alert is a score
+    *above* the threshold, which is one number or one per edge. Without labels only the number of alerts
+    is known. AP treats a group of equal scores as one step; recall at a budget is the expected value
+    over a random order of equal scores.
     """
     score, window = _finite(scores), np.asarray(windows, dtype=np.int64)
     if len(window) != len(score):
         raise GraphError(f"{len(score)} scores but {len(window)} windows")
-    alert = score > threshold
+    limit = np.broadcast_to(np.asarray(threshold, dtype=np.float64), score.shape)
+    alert = score > limit
+    typical = _typical(threshold)
     days = _days(window, window_seconds)
     rate = None if days is None else float(alert.sum() / days)
     if labels is None:
         nothing: dict[str, float | None] = {str(budget): None for budget in budgets}
-        return Metrics(None, None, None, None, None, None, float(threshold), None, len(score), nothing, rate)
+        return Metrics(None, None, None, None, None, None, typical, None, len(score), nothing, rate)
     truth = _truth(labels, len(score))
     positives = int(truth.sum())
     hits = int((alert & truth).sum())
@@ -85,7 +89,7 @@ def evaluate(
         recall=_ratio(hits, positives),
         fpr=_ratio(false, len(score) - positives),
         fdr=_ratio(false, hits + false),
-        threshold=float(threshold),
+        threshold=typical,
         positives=positives,
         edges=len(score),
         recall_at={str(b): recall_at(score, truth, window, b) for b in budgets},
@@ -180,15 +184,24 @@ def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
+def _typical(threshold: float | ArrayLike) -> float | None:
+    values = np.asarray(threshold, dtype=np.float64).ravel()
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else None
+
+
 def _days(windows: Ints, window_seconds: float) -> float | None:
     """Days from the first window's start to the last one's end; quiet windows in between count."""
     if not len(windows):
         return None
     width = round(window_seconds * MICROSECONDS)
     first, last = int(windows.min()), int(windows.max())
-    if width <= 0 or ((windows - first) % width).any():
+    in_microseconds = width > 0 and not ((windows - first) % width).any()
+    count = (last - first) // width + 1 if in_microseconds else last - first + 1
+    days = count * window_seconds / SECONDS_PER_DAY
+    if not 0 < days < LONGEST:
         raise GraphError(
-            f"window starts are not multiples of {window_seconds:g} s apart",
-            remedy="Give window starts in microseconds and the width they were cut with.",
+            f"windows {first} to {last} are neither numbers nor starts of windows of {window_seconds:g} s",
+            remedy="Give the width that the windows were cut with.",
         )
-    return (last - first + width) / (SECONDS_PER_DAY * MICROSECONDS)
+    return days
