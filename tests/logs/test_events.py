@@ -84,9 +84,12 @@ def test_an_unknown_column_is_named(tmp_path: Path) -> None:
         list(scan_events(tmp_path / "events", ["source"]))
 
 
-@pytest.mark.parametrize(("start", "end", "origin"), [(None, None, 0), (DAY, None, 5), (7, 2 * DAY, DAY)])
+@pytest.mark.parametrize(
+    ("start", "end", "origin"),
+    [(None, None, None), (DAY + 9, None, None), (7, 2 * DAY, DAY), (None, None, 5)],
+)
 def test_window_counts_agree_with_a_plain_count(
-    tmp_path: Path, start: int | None, end: int | None, origin: int
+    tmp_path: Path, start: int | None, end: int | None, origin: int | None
 ) -> None:
     table = some_events(6000, seed=3)
     write_events(table, tmp_path / "events")
@@ -97,7 +100,7 @@ def test_window_counts_agree_with_a_plain_count(
     for row in table.to_pylist():
         if row["src"] == row["dst"] or (start and row["time"] < start) or (end and row["time"] >= end):
             continue
-        key = ((row["time"] - origin) // window, row["src"], row["dst"])
+        key = ((row["time"] - (start or 0 if origin is None else origin)) // window, row["src"], row["dst"])
         count[key] += 1
         first[key] = min(first.get(key, row["time"]), row["time"])
         labels = [x for x in (label.get(key), row["label"]) if x is not None]

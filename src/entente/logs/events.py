@@ -81,11 +81,12 @@ def window_counts(
     window_us: int,
     start: int | None = None,
     end: int | None = None,
-    origin: int = 0,
+    origin: int | None = None,
 ) -> pa.Table:
     """Events with start <= time < end, counted per (window, src, dst) and sorted by these three.
 
-    Window w spans [origin + w * window_us, origin + (w + 1) * window_us). Self loops are dropped;
+    Window w spans [origin + w * window_us, origin + (w + 1) * window_us); the origin is `start` where
+    it is given and 0 otherwise, unless named itself. Self loops are dropped;
     `label` is the largest label of the pair's events in the window, null when none has one.
     """
     import duckdb
@@ -99,9 +100,10 @@ def window_counts(
         if value is not None:
             bounds.append(bound)
             values.append(value)
+    zero = origin if origin is not None else start or 0
     # Floor division, so that times before the origin fall into negative windows.
     query = f"""
-        SELECT CAST(floor((time - {int(origin)}) / {int(window_us)}) AS BIGINT) AS "window", src, dst,
+        SELECT CAST(floor((time - {int(zero)}) / {int(window_us)}) AS BIGINT) AS "window", src, dst,
                count(*) AS count, min(time) AS first_time, max(label) AS label
         FROM read_parquet(?, hive_partitioning = false) WHERE {" AND ".join(bounds)}
         GROUP BY ALL ORDER BY "window", src, dst
