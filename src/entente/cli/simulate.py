@@ -1,0 +1,57 @@
+"""`entente simulate`: the logs of a made-up company."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from entente.cli.console import Json, Quiet, print_json
+
+
+def simulate(
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Directory; files of the same names are replaced.")
+    ],
+    sites: Annotated[int, typer.Option(help="Sites; the first is the head office, sizes fall off fast.")] = 4,
+    hosts: Annotated[int, typer.Option(help="Hosts in the whole company.")] = 800,
+    days: Annotated[float, typer.Option(help="Days to simulate, beginning on a Thursday.")] = 8.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
+    format: Annotated[
+        str, typer.Option(help="lanl (auth.txt.gz, redteam.txt), zeek (conn.log) or csv (events.csv).")
+    ] = "lanl",
+    activity: Annotated[float, typer.Option(help="Factor on the number of everyday events.")] = 1.0,
+    novelty: Annotated[float, typer.Option(help="Factor on benign one-off work: scans, odd jobs ...")] = 1.0,
+    red_team: Annotated[bool, typer.Option(help="Whether an attack takes place, late.")] = True,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the logs of a simulated company: sites, habits, benign novelty and a red team.
+
+    Example: entente simulate company --sites 4 --hosts 800 --days 8 --format lanl
+    """
+    from entente.logs.simulator import SimulationConfig, write
+    from entente.logs.simulator import simulate as play
+
+    config = SimulationConfig(sites, hosts, days, seed, activity, novelty, red_team=red_team)
+    simulation = play(config)
+    files = write(simulation, out, format)
+    if as_json:
+        print_json(
+            {
+                "files": [str(path) for path in files],
+                "events": len(simulation.events),
+                "hosts": hosts,
+                "sites": sites,
+                "attack_events": len(simulation.attack),
+                "attack_start": config.attack_start,
+                "end": config.end,
+            }
+        )
+    elif not quiet:
+        typer.echo(
+            f"{len(simulation.events):,} events of {hosts:,} hosts at {sites} sites in {days:g} days "
+            f"-> {files[0]}\n{len(simulation.attack)} of them are the red team's, all after second "
+            f"{config.attack_start:,.0f}; ground truth: {files[-1]}"
+        )
