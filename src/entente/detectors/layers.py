@@ -1,0 +1,197 @@
+"""Graph layers and decoders, for all windows at once.
+
+A graph layer maps the table of senders to new rows for receivers and idle hosts (see `euler_layout`). On
+identity features X = I the product XW is a lookup in W, so a first layer's dense map is given as a table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from torch import Tensor, nn
+
+from entente.detectors.euler_layout import Layout, indices
+from entente.graphs.temporal import Int64
+
+
+class _Propagate(torch.autograd.Function):
+    """A fixed sparse matrix times a dense one. Row by row on one thread: the same bits every time."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: csr_matrix, transposed: csr_matrix, x: Tensor) -> Tensor:
+        ctx.transposed = transposed
+        return _times(matrix, x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
+        return None, None, _times(ctx.transposed, gradients[0])
+
+
+def _times(matrix: csr_matrix, x: Tensor) -> Tensor:
+    product = matrix @ x.detach().cpu().numpy()
+    return torch.from_numpy(np.ascontiguousarray(product)).to(x.device)
+
+
+def propagate(matrices: tuple[csr_matrix, csr_matrix], x: Tensor) -> Tensor:
+    """`matrices[0] @ x` with gradient; `matrices[1]` is the transpose of `matrices[0]`."""
+    result: Tensor = _Propagate.apply(matrices[0], matrices[1], x)  # type: ignore[no-untyped-call]
+    return result
+
+
+class Adjacency:
+    """What the graph layers need of a layout; `first` has hosts as senders, `second` rows of the table."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        rows = np.arange(layout.rows, dtype=np.int64)
+        counts = np.diff(layout.starts)
+        ends = layout.starts[1:]
+        self.receiver: Int64 = np.repeat(rows, counts + 1)  # with the self loop at the end of each row
+        self.sender = {
+            "first": np.insert(layout.sender, ends, layout.row_node),
+            "second": np.insert(layout.sender_row, ends, rows),
+        }
+        self.own = {"first": layout.row_node, "second": rows}
+        self.weight = np.insert(layout.weight, ends, np.float32(1))
+        self.starts = layout.starts + np.arange(layout.rows + 1)
+        self._matrices: dict[str, tuple[csr_matrix, csr_matrix]] = {}
+
+    def columns(self, senders: str) -> int:
+        return self.layout.nodes + (self.layout.rows if senders == "second" else 0)
+
+    def normalised(self, senders: str) -> tuple[csr_matrix, csr_matrix]:
+        """D^-1/2 (A + I) D^-1/2 by in-degree, and its transpose."""
+        if senders not in self._matrices:
+            rows = self.layout.rows
+            degree = np.ones(rows + self.layout.nodes)
+            degree[:rows] = np.bincount(self.receiver, weights=self.weight, minlength=rows)
+            scale = 1.0 / np.sqrt(degree)
+            values = scale[self.receiver] * self.weight * scale[self.sender["second"]]
+            matrix = csr_matrix(
+                (values.astype(np.float32), self.sender[senders], self.starts),
+                shape=(rows, self.columns(senders)),
+            )
+            self._matrices[senders] = (matrix, matrix.T.tocsr())
+        return self._matrices[senders]
+
+
+class Identity(nn.Module):
+    """XW for identity features: a host's row of W, or the sum of its rows."""
+
+    def __init__(self, table_size: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(table_size, width))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        looked_up = self.weight.index_select(0, rows[:, 0])
+        for column in range(1, rows.shape[1]):
+            looked_up = looked_up + self.weight.index_select(0, rows[:, column])
+        return looked_up
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs, bias=False)
+    nn.init.xavier_uniform_(layer.weight)
+    return layer
+
+
+class GraphLayer(nn.Module):
+    """New rows for receivers and for idle hosts. `inputs` None: a first layer, on identity rows."""
+
+    def __init__(self, inputs: int | None, outputs: int, table_size: int) -> None:
+        super().__init__()
+        self.senders = "first" if inputs is None else "second"
+        self.map = Identity(table_size, outputs) if inputs is None else _linear(inputs, outputs)
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
+        """`x`: identity rows [hosts, rows per host], or the table before [receivers + hosts, inputs]."""
+        raise NotImplementedError
+
+
+class GCN(GraphLayer):
+    """Kipf and Welling's convolution with edge weights and self loops."""
+
+    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
+        mapped = self.map(x)
+        received = propagate(adjacency.normalised(self.senders), mapped)
+        return torch.cat((received, mapped[-adjacency.layout.nodes :])) + self.bias
+
+
+class SAGE(GraphLayer):
+    """GraphSAGE with max pooling: own row, and the largest of the weighted, activated messages."""
+
+    def __init__(self, inputs: int | None, outputs: int, table_size: int) -> None:
+        super().__init__(inputs, outputs, table_size)
+        self.pool = Identity(table_size, outputs) if inputs is None else _linear(inputs, outputs)
+        self.pool_bias = nn.Parameter(torch.zeros(outputs))
+        self.neighbours = _linear(outputs, outputs)
+
+    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
+        layout, mapped = adjacency.layout, self.map(x)
+        senders = indices(layout.sender if self.senders == "first" else layout.sender_row)
+        messages = torch.relu(self.pool(x) + self.pool_bias).index_select(0, senders)
+        messages = messages * torch.from_numpy(layout.weight)[:, None]
+        largest = _largest(messages, layout.starts)
+        received = mapped.index_select(0, indices(adjacency.own[self.senders])) + self.neighbours(largest)
+        return torch.cat((received, mapped[-layout.nodes :])) + self.bias
+
+
+class GAT(GraphLayer):
+    """Graph attention, one head; the logarithm of the event count is one more input of the attention."""
+
+    def __init__(self, inputs: int | None, outputs: int, table_size: int) -> None:
+        super().__init__(inputs, outputs, table_size)
+        self.attention = nn.Parameter(torch.empty(2, outputs))
+        nn.init.xavier_uniform_(self.attention)
+        self.attention_weight = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
+        layout, mapped = adjacency.layout, self.map(x)
+        receiver, sender = indices(adjacency.receiver), indices(adjacency.sender[self.senders])
+        own = indices(adjacency.own[self.senders])
+        to_sender, to_receiver = (mapped @ self.attention.T).unbind(1)
+        logits = to_sender[sender] + to_receiver[own][receiver]
+        logits = logits + self.attention_weight * (torch.from_numpy(adjacency.weight) - 1.0)
+        logits = nn.functional.leaky_relu(logits, 0.2)
+        highest = _largest(logits.detach()[:, None], adjacency.starts)[:, 0]
+        mass = torch.exp(logits - highest[receiver])
+        total = mass.new_zeros(layout.rows).index_add(0, receiver, mass)
+        share = (mass / total[receiver])[:, None]
+        received = mapped.new_zeros(layout.rows, mapped.shape[1])
+        received = received.index_add(0, receiver, share * mapped.index_select(0, sender))
+        return torch.cat((received, mapped[-layout.nodes :])) + self.bias
+
+
+def _largest(values: Tensor, starts: Int64) -> Tensor:
+    """The maximum of each run of rows starts[i]:starts[i + 1]; none of the runs is empty."""
+    if len(starts) == 1:
+        return values.new_zeros(0, values.shape[1])
+    return torch.segment_reduce(values, "max", offsets=indices(starts), axis=0)
+
+
+GRAPH_LAYERS: dict[str, type[GraphLayer]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}
+
+
+class InnerProduct(nn.Module):
+    """The logit of an edge is the inner product of its endpoints: nothing to train."""
+
+    def forward(self, src: Tensor, dst: Tensor) -> Tensor:
+        return (src * dst).sum(dim=1)
+
+
+class MLP(nn.Module):
+    """One hidden layer over both endpoints; tells direction, which an inner product cannot."""
+
+    def __init__(self, embedding: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(2 * embedding, embedding)
+        self.out = nn.Linear(embedding, 1)
+
+    def forward(self, src: Tensor, dst: Tensor) -> Tensor:
+        logits: Tensor = self.out(torch.relu(self.hidden(torch.cat((src, dst), dim=1))))
+        return logits[:, 0]

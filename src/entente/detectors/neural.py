@@ -1,0 +1,144 @@
+"""What detectors with weights share: weights and Adam's memory as plain arrays, checked on arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from entente.artifacts import Arrays
+from entente.detectors.base import Detector, GraphShape
+from entente.errors import DetectorError
+from entente.graphs.temporal import TemporalGraph
+
+
+class NeuralDetector(Detector):
+    """A detector around one torch module, trained by Adam."""
+
+    def __init__(self, config: Any, shape: GraphShape, seed: int, build: Callable[[], nn.Module]) -> None:
+        """`build` makes the module; its weights come from `seed`, torch's own generator is left alone."""
+        self.config = config
+        self.shape = shape
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.module = build()
+        self.optimiser = torch.optim.Adam(
+            self.module.parameters(), lr=config.lr, weight_decay=getattr(config, "weight_decay", 0.0)
+        )
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move weights and Adam's memory to a device."""
+        memory = self.optimiser_state()
+        self.module.to(device)
+        self.load_optimiser_state(memory)
+        return self
+
+    def weights(self) -> Arrays:
+        return {name: _array(p) for name, p in self.module.named_parameters()}
+
+    def load_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        parameters = dict(self.module.named_parameters())
+        check_arrays("weight", {name: tuple(p.shape) for name, p in parameters.items()}, weights)
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(torch.from_numpy(np.array(weights[name])))
+
+    def optimiser_state(self) -> Arrays:
+        """Adam's step and moments, by weight; empty before the first step."""
+        memory: Arrays = {}
+        for name, parameter in self.module.named_parameters():
+            for part, value in self.optimiser.state.get(parameter, {}).items():
+                memory[f"{part}.{name}"] = _array(value)
+        return memory
+
+    def load_optimiser_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self.optimiser.state.clear()
+        if not state:
+            return
+        parameters = dict(self.module.named_parameters())
+        shapes = {f"{part}.{name}": tuple(p.shape) for name, p in parameters.items() for part in _MOMENTS}
+        check_arrays("Adam moment", shapes | {f"step.{name}": () for name in parameters}, state)
+        for name, parameter in parameters.items():
+            kept = {part: torch.from_numpy(np.array(state[f"{part}.{name}"])) for part in ("step", *_MOMENTS)}
+            self.optimiser.state[parameter] = {
+                part: value if part == "step" else value.to(parameter.device) for part, value in kept.items()
+            }
+
+    def anchor(self) -> list[torch.Tensor]:
+        """The weights on entry, for FedProx's term."""
+        return [parameter.detach().clone() for parameter in self.module.parameters()]
+
+    def proximal_term(self, anchor: list[torch.Tensor], mu: float) -> torch.Tensor:
+        """mu / 2 times the squared distance to the anchor; part of the loss, so that its gradient counts."""
+        pairs = zip(self.module.parameters(), anchor, strict=True)
+        return 0.5 * mu * torch.stack([((now - then) ** 2).sum() for now, then in pairs]).sum()
+
+
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = tensor.detach().cpu().numpy().astype(np.float32, copy=True)
+    return array
+
+
+def check_arrays(kind: str, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, NDArray[Any]]) -> None:
+    """DetectorError unless `given` has exactly these names and shapes, float32 and finite."""
+    missing, surplus = shapes.keys() - given.keys(), given.keys() - shapes.keys()
+    if missing or surplus:
+        problem = f"missing {sorted(missing)}" if missing else f"unknown {sorted(surplus)}"
+        raise DetectorError(
+            f"{kind} names do not fit the detector: {problem}",
+            remedy="Weights and state only fit the detector settings they were made with.",
+        )
+    for name, shape in shapes.items():
+        array = given[name]
+        if array.shape != shape or array.dtype != np.float32:
+            raise DetectorError(
+                f"{kind} {name!r} is {array.dtype}{list(array.shape)}, the detector has float32{list(shape)}",
+                remedy="Weights and state only fit the detector settings they were made with.",
+            )
+        if not np.isfinite(array).all():
+            raise DetectorError(f"{kind} {name!r} holds a value that is not a finite number")
+
+
+def check_graph(graph: TemporalGraph, shape: GraphShape) -> None:
+    """DetectorError unless the graph is what the detector was built for, with finite positive weights."""
+    if graph.table_size != shape.table_size or graph.rows.shape[1] != shape.rows_per_host:
+        raise DetectorError(
+            f"the graph has {graph.rows.shape[1]} identity row(s) per host in a table of {graph.table_size}, "
+            f"the detector {shape.rows_per_host} in {shape.table_size}",
+            remedy="Build the graph with the identity settings of the trained model.",
+        )
+    if graph.rows.size and not 0 <= int(graph.rows.min()) <= int(graph.rows.max()) < shape.table_size:
+        raise DetectorError("a host's identity row lies outside the table")
+    if not (np.isfinite(graph.weight) & (graph.weight > 0)).all():
+        raise DetectorError("an edge weight is not a positive finite number")
+    if graph.features is not None and not np.isfinite(graph.features).all():
+        raise DetectorError("an edge feature is not a finite number")
+
+
+def average_precision_and_auc(
+    label: NDArray[np.bool_], score: NDArray[np.floating[Any]]
+) -> tuple[float, float]:
+    """AP and ROC AUC; ties share their rank. Both are 0 where one of the classes is empty."""
+    positives = int(label.sum())
+    negatives = len(label) - positives
+    if not positives or not negatives:
+        return 0.0, 0.0
+    order = np.argsort(-score, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(score[order])), len(score) - 1)
+    hits = np.cumsum(label[order])[ends].astype(np.float64)
+    false = ends + 1.0 - hits
+    gained, passed = np.diff(hits, prepend=0.0), np.diff(false, prepend=0.0)
+    ap = float((gained * hits / (ends + 1.0)).sum() / positives)
+    auc = float((passed * (hits - gained / 2.0)).sum() / (positives * negatives))
+    return ap, auc
