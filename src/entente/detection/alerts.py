@@ -39,7 +39,8 @@ class Alert:
     @property
     def id(self) -> str:
         """The same edge in the same window has the same id, whatever its score."""
-        return str(uuid5(NAMESPACE, f"{self.start}\0{self.src}\0{self.dst}".encode(errors="replace").hex()))
+        key = f"{self.start}\0{self.src}\0{self.dst}".encode("utf-8", errors="surrogatepass")
+        return str(uuid5(NAMESPACE, key.hex()))
 
     def as_dict(self) -> dict[str, Any]:
         return {"id": self.id, **asdict(self), "explanation": list(self.explanation)}

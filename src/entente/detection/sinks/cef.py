@@ -1,0 +1,79 @@
+"""ArcSight Common Event Format, one event per line."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from ipaddress import IPv4Address
+
+from entente import __version__
+from entente.detection.alerts import Alert
+from entente.detection.sinks.base import Sink, address, headline
+
+SEVERITY = {"low": 3, "medium": 5, "high": 8, "critical": 10}
+UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode categories that CEF cannot carry: control characters, lone surrogates, line separators."""
+
+
+class CommonEventFormat(Sink):
+    name = "cef"
+    summary = "ArcSight Common Event Format, one event per line"
+    suffix = ".cef"
+
+    def render(self, alerts: Sequence[Alert]) -> str:
+        return "".join(_event(alert) + "\n" for alert in alerts)
+
+
+def _event(alert: Alert) -> str:
+    title = "Unexpected connection"
+    header = (
+        "Entente",
+        "Entente",
+        __version__,
+        "unexpected-connection",
+        title,
+        str(SEVERITY[alert.severity]),
+    )
+    fields = {
+        "externalId": alert.id,
+        "start": str(alert.start // 1000),
+        "end": str(alert.end // 1000),
+        **_endpoint(alert.src, "shost", "src", "c6a2", "Source IPv6 Address"),
+        **_endpoint(alert.dst, "dhost", "dst", "c6a3", "Destination IPv6 Address"),
+        "cfp1": repr(alert.score),
+        "cfp1Label": "score",
+        "cfp2": repr(alert.threshold),
+        "cfp2Label": "threshold",
+        "cs1": alert.silo,
+        "cs1Label": "silo",
+        "suser": alert.user,
+        "act": alert.kind,
+        "cs2": alert.technique,
+        "cs2Label": "technique" if alert.technique else None,
+        "msg": "; ".join((headline(alert), *alert.explanation)),
+    }
+    extension = " ".join(f"{key}={escape_value(value)}" for key, value in fields.items() if value)
+    return "|".join(("CEF:0", *(escape_header(part) for part in header), extension))
+
+
+def _endpoint(host: str, name: str, v4: str, v6: str, label: str) -> dict[str, str]:
+    found = address(host)
+    if found is None:
+        return {name: host}
+    return {v4: host} if isinstance(found, IPv4Address) else {v6: host, f"{v6}Label": label}
+
+
+def escape_header(text: str) -> str:
+    """Pipe and backslash are escaped; a header has no escape for a line break, so it becomes a space."""
+    flat = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+    return _printable(flat).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def escape_value(text: str) -> str:
+    """Backslash, equals sign and line breaks are escaped; a pipe needs none."""
+    escaped = text.replace("\\", "\\\\").replace("=", "\\=").replace("\n", "\\n").replace("\r", "\\r")
+    return _printable(escaped)
+
+
+def _printable(text: str) -> str:
+    return "".join("\ufffd" if unicodedata.category(c) in UNPRINTABLE else c for c in text)

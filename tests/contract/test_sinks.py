@@ -1,0 +1,291 @@
+"""One set of checks over every sink."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from entente.detection.alerts import Alert
+from entente.detection.sinks import available, create
+from entente.detection.sinks.base import Sink, timestamp
+from entente.detection.sinks.jsonl import read_alerts
+from entente.errors import StorageError, UsageError
+
+HOSTILE = [
+    "plain-host",
+    "10.0.0.1",
+    "2001:db8::1",
+    "new\nline",
+    "carriage\r\nreturn",
+    "pi|pe",
+    "quo\"te's",
+    "back\\slash\\n",
+    "equals=sign key=value",
+    "<script>alert(1)</script>",
+    "ünïcode-主机-🔥",
+    "separators\u2028\u2029\x85\x0b\x0c",
+    "null\x00byte",
+    "\ud800 lone surrogate",
+    "CEF:0|Fake|Fake|1|x|y|10|",
+    "",
+]
+BASE = Alert(
+    start=1_700_000_000_000_000,
+    end=1_700_001_800_000_000,
+    src="a",
+    dst="b",
+    score=0.987654321,
+    threshold=0.5,
+    severity="high",
+    silo="north",
+    explanation=("first contact from a to b", "rank 1 of 7 edges"),
+)
+ALERTS = [
+    replace(BASE, src=text, dst=f"{text}2", user=text, kind=text, silo=text, explanation=(text, "why"))
+    for text in HOSTILE
+] + [replace(BASE, technique="T1021.002"), BASE]
+
+
+def parse(name: str, text: str) -> list[dict[str, Any]]:
+    """The alerts of a file as {src, dst, start, end, score}, read as a stranger would read the format."""
+    return PARSERS[name](text)
+
+
+def json_rows(text: str) -> list[dict[str, Any]]:
+    assert text == "" or text.endswith("\n")
+    return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+def parse_jsonl(text: str) -> list[dict[str, Any]]:
+    return [{key: row[key] for key in ("src", "dst", "start", "end", "score")} for row in json_rows(text)]
+
+
+def parse_ecs(text: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "src": row["source"]["address"],
+            "dst": row["destination"]["address"],
+            "start": row["event"]["start"],
+            "end": row["event"]["end"],
+            "score": row["entente"]["score"],
+        }
+        for row in json_rows(text)
+    ]
+
+
+def parse_ocsf(text: str) -> list[dict[str, Any]]:
+    found = []
+    for row in json_rows(text):
+        evidence = row["evidences"][0]
+        src, dst = (next(iter(evidence[end].values())) for end in ("src_endpoint", "dst_endpoint"))
+        times = {"start": row["start_time"], "end": row["end_time"]}
+        found.append({"src": src, "dst": dst, **times, "score": row["unmapped"]["score"]})
+    return found
+
+
+def parse_stix(text: str) -> list[dict[str, Any]]:
+    objects = {thing["id"]: thing for thing in json.loads(text)["objects"]}
+    found = []
+    for thing in objects.values():
+        if thing["type"] == "sighting":
+            src, dst = (objects[ref]["name"] for ref in thing["where_sighted_refs"])
+            (extension,) = thing["extensions"].values()
+            times = {"start": thing["first_seen"], "end": thing["last_seen"]}
+            found.append({"src": src, "dst": dst, **times, "score": extension["score"]})
+    return found
+
+
+def parse_cef(text: str) -> list[dict[str, Any]]:
+    found = []
+    for line in text.split("\n")[:-1]:
+        assert line == line.splitlines()[0]
+        parts = re.split(r"(?<!\\)\|", line, maxsplit=7)
+        assert parts[0] == "CEF:0"
+        assert len(parts) == 8
+        keys = list(re.finditer(r"(?:^| )([A-Za-z0-9]+)=", re.sub(r"\\.", "__", parts[7])))
+        fields = {}
+        for i, key in enumerate(keys):
+            end = keys[i + 1].start() if i + 1 < len(keys) else len(parts[7])
+            raw = parts[7][key.end() : end]
+            fields[key.group(1)] = re.sub(
+                r"\\(.)", lambda m: {"n": "\n", "r": "\r"}.get(m.group(1), m.group(1)), raw
+            )
+        src = fields.get("shost", fields.get("src", fields.get("c6a2", "")))
+        dst = fields.get("dhost", fields.get("dst", fields.get("c6a3", "")))
+        times = {"start": int(fields["start"]), "end": int(fields["end"])}
+        found.append({"src": src, "dst": dst, **times, "score": float(fields["cfp1"])})
+    return found
+
+
+PARSERS = {
+    "jsonl": parse_jsonl,
+    "ecs": parse_ecs,
+    "ocsf": parse_ocsf,
+    "stix": parse_stix,
+    "cef": parse_cef,
+}
+
+
+def carried(name: str, text: str) -> str:
+    """What a format can carry of a text: all of it, but for CEF."""
+    return (
+        text
+        if name != "cef"
+        else re.sub("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", "\ufffd", text)
+    )
+
+
+@pytest.fixture(params=sorted(available()))
+def sink(request: pytest.FixtureRequest) -> Sink:
+    return create(request.param)
+
+
+def test_every_sink_is_checked_here() -> None:
+    assert set(available()) == set(PARSERS)
+
+
+def test_hostile_names_come_back_as_they_were(sink: Sink) -> None:
+    rows = parse(sink.name, sink.render(ALERTS))
+    expected = [(carried(sink.name, alert.src), carried(sink.name, alert.dst)) for alert in ALERTS]
+    unique = list(dict.fromkeys(expected)) if sink.name == "stix" else expected
+    assert [(row["src"], row["dst"]) for row in rows] == unique
+    assert {row["score"] for row in rows} == {BASE.score}
+
+
+def test_times_are_the_windows(sink: Sink) -> None:
+    (row,) = parse(sink.name, sink.render([BASE]))
+    forms = (
+        (BASE.start, BASE.end),
+        (BASE.start // 1000, BASE.end // 1000),
+        (timestamp(BASE.start), timestamp(BASE.end)),
+    )
+    assert (row["start"], row["end"]) in forms
+
+
+def test_the_same_alerts_give_the_same_bytes(sink: Sink, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        create(sink.name).write(tmp_path / name, ALERTS)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_no_alerts_give_a_valid_file(sink: Sink, tmp_path: Path) -> None:
+    sink.write(tmp_path / "alerts", [])
+    assert parse(sink.name, (tmp_path / "alerts").read_text()) == []
+
+
+def test_a_failed_write_leaves_the_former_file(
+    sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "alerts"
+    sink.write(path, [BASE])
+    before = path.read_bytes()
+
+    def full(self: Path, *args: object, **kwargs: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StorageError, match="No space left"):
+        sink.write(path, ALERTS)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_sink_describes_itself(sink: Sink) -> None:
+    assert sink.summary
+    assert sink.suffix.startswith(".")
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_any_text_at_all_comes_back(src: str, dst: str) -> None:
+    for name in available():
+        sink = create(name)
+        (row,) = parse(name, sink.render([replace(BASE, src=src, dst=dst, explanation=(dst,))]))
+        expected: Sequence[str] = (carried(name, src), carried(name, dst))
+        if name == "cef":  # a value may not begin or end with spaces that a reader would keep
+            assert (row["src"].strip(), row["dst"].strip()) == tuple(text.strip() for text in expected)
+        else:
+            assert (row["src"], row["dst"]) == tuple(expected)
+
+
+def test_an_unknown_format_names_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="cef, ecs, jsonl, ocsf, stix"):
+        create("syslog")
+
+
+def test_jsonl_reads_back_the_very_alerts(tmp_path: Path) -> None:
+    create("jsonl").write(tmp_path / "alerts.jsonl", ALERTS)
+    assert read_alerts(tmp_path / "alerts.jsonl") == tuple(ALERTS)
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "alerts.jsonl"
+    path.write_text(create("jsonl").render([BASE]) + "{broken\n")
+    with pytest.raises(StorageError, match=r"alerts\.jsonl:2: is not JSON"):
+        read_alerts(path)
+
+
+def test_an_ocsf_finding_has_what_the_class_requires() -> None:
+    (row,) = json_rows(create("ocsf").render([BASE]))
+    required = {
+        "activity_id",
+        "category_uid",
+        "class_uid",
+        "type_uid",
+        "time",
+        "severity_id",
+        "metadata",
+        "finding_info",
+    }
+    assert required <= set(row)
+    assert (row["class_uid"], row["category_uid"], row["type_uid"]) == (2004, 2, 200401)
+    assert row["metadata"]["version"]
+    assert row["metadata"]["product"]["vendor_name"]
+    assert row["finding_info"]["uid"]
+    assert row["finding_info"]["title"]
+    assert 0 <= row["severity_id"] <= 6
+    assert isinstance(row["time"], int)
+
+
+def test_an_ecs_document_has_what_elastic_security_reads() -> None:
+    (row,) = json_rows(create("ecs").render([replace(BASE, src="10.0.0.1", technique="T1021")]))
+    assert row["event"]["kind"] == "alert"
+    assert row["source"]["ip"] == "10.0.0.1"
+    assert row["destination"]["domain"] == "b"
+    assert row["threat"]["technique"]["id"] == ["T1021"]
+    assert row["@timestamp"] == "2023-11-14T22:43:20.000Z"
+
+
+def test_every_stix_reference_resolves_and_every_object_has_the_common_properties() -> None:
+    bundle = json.loads(create("stix").render(ALERTS))
+    ids = {thing["id"] for thing in bundle["objects"]}
+    assert len(ids) == len(bundle["objects"])
+    for thing in bundle["objects"]:
+        assert thing["spec_version"] == "2.1"
+        assert thing["id"].startswith(thing["type"] + "--")
+        UUID(thing["id"].split("--")[1])
+        assert {"created", "modified"} <= set(thing)
+        references = [value for key, value in thing.items() if key.endswith("_ref")]
+        references += [ref for key, value in thing.items() if key.endswith("_refs") for ref in value]
+        assert set(references) <= ids
+        assert set(thing.get("extensions", {})) <= ids
+        if thing["type"] == "relationship":
+            assert thing["stop_time"] > thing["start_time"]
+        if thing["type"] in ("identity", "attack-pattern"):
+            assert "name" in thing
+
+
+def test_cef_escapes_header_and_values_by_their_own_rules() -> None:
+    from entente.detection.sinks.cef import escape_header, escape_value
+
+    assert escape_header("a|b\\c=d\ne") == "a\\|b\\\\c=d e"
+    assert escape_value("a|b\\c=d\ne\r") == "a|b\\\\c\\=d\\ne\\r"
