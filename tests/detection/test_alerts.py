@@ -89,6 +89,13 @@ def test_a_known_pair_is_an_alert_of_low_severity_that_says_so() -> None:
     assert alert.severity == "low"
 
 
+def test_without_history_nothing_is_called_worse_than_medium() -> None:
+    edges = scored([(0, "a", host, 0.9) for host in "bcde"])
+    alerts = build_alerts(edges, 0.5, WIDTH, home=HOME)
+    assert {alert.severity for alert in alerts} == {"medium"}
+    assert alerts[0].explanation[0] == "a contacts b; no earlier logs to compare with"
+
+
 def test_an_edge_that_two_silos_report_is_one_alert() -> None:
     edges = scored([(0, "a", "c", 0.8), (0, "a", "c", 0.9)], silo=["north", "south"])
     (alert,) = build_alerts(edges, 0.5, WIDTH)

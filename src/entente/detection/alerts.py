@@ -105,7 +105,7 @@ def build_alerts(
             continue
         novelty = known.novelty(start, *pair)
         kind, port = _optional(edges.kind, i), _optional(edges.port, i)
-        days = None if known.start is None else (start - known.start) / (86_400 * MICROSECONDS)
+        days = (start - known.start) / (86_400 * MICROSECONDS)
         alerts[key] = Alert(
             start=start,
             end=start + round(window_seconds * MICROSECONDS),
@@ -113,10 +113,10 @@ def build_alerts(
             dst=pair[1],
             score=float(edges.score[i]),
             threshold=float(limit[i]),
-            severity=severity(novelty),
+            severity=severity(novelty, days),
             silo=str(silo[i]),
             explanation=(
-                *explain(*pair, novelty, days or 0.0, (home or {}).get(pair[1])),
+                *explain(*pair, novelty, days, (home or {}).get(pair[1])),
                 f"rank {rank[i]} of {count[i]} edges in this window",
             ),
             user=_optional(edges.user, i),

@@ -57,14 +57,16 @@ def explain(src: str, dst: str, novelty: Novelty, days: float, silo: str | None 
     return tuple(reasons)
 
 
-def severity(novelty: Novelty) -> Severity:
+def severity(novelty: Novelty, days: float) -> Severity:
     """From what can be checked, not from the score, whose scale differs between detectors.
 
     low: a known pair; medium: a new pair; high: a new pair that also enters a new silo or is part of a
-    burst of new targets; critical: all three.
+    burst of new targets; critical: all three. Without any day of history everything is new: medium.
     """
     if novelty.pair_windows:
         return "low"
+    if days <= 0:
+        return "medium"
     grounds = int(novelty.new_silo) + int(novelty.new_targets_now >= BURST)
     levels: tuple[Severity, ...] = ("medium", "high", "critical")
     return levels[grounds]

@@ -46,7 +46,7 @@ class History:
         self._code: dict[str, int] = {str(name): code for code, name in enumerate(names)}
         self._home = dict(home or {})
         self._hosts = max(len(names), 1)
-        self.start = int(windows.min()) if len(windows) else None
+        self.start = int(windows.min()) if len(windows) else 0
         keep = np.isin(src_code, wanted_src) | np.isin(dst_code, wanted_dst)
         s, d, w = _distinct(src_code[keep], dst_code[keep], windows[keep])
         self._pairs = _Groups(s * self._hosts + d, w)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
+from entente.detection.alerts import Alert
 from entente.detection.sinks.base import Sink
 from entente.errors import UsageError
 
@@ -25,3 +28,8 @@ def create(name: str) -> Sink:
     if name not in sinks:
         raise UsageError(f"there is no alert format {name!r}", remedy=f"Formats are: {', '.join(sinks)}.")
     return sinks[name]()
+
+
+def write_alerts(name: str, alerts: Sequence[Alert], path: Path) -> None:
+    """Write alerts in the format `name`, whole or not at all."""
+    create(name).write(path, alerts)
