@@ -186,6 +186,8 @@ class Federation(Section):
     """Weisfeiler–Lehman iterations."""
     secure_sum: bool = True
     """Learn the total host count by a pairwise-masked sum; needs three silos or more."""
+    max_hosts: int = Field(default=1_000_000, ge=2, le=20_000_000)
+    """The total host count is cut here: a lie must not make every silo grow an endless reference graph."""
 
 
 class Privacy(Section):
@@ -199,6 +201,10 @@ class Privacy(Section):
     """Weak DP's M_qs."""
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """Delta at which epsilon is reported (the paper's 0.1 is not a meaningful guarantee)."""
+    clip: float | None = Field(default=None, gt=0)
+    """Clip every silo's update to this norm before any rule sees it; central noise needs it for most rules."""
+    randomness: Literal["seeded", "secret"] = "seeded"
+    """seeded noise can be reproduced, and so removed, by whoever knows the seed; secret is for real runs."""
 
 
 class Attack(Section):

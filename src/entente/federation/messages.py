@@ -45,9 +45,14 @@ class CountTask(Task):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SketchTask(Task):
-    """Compare your graph with the reference graph grown from (hosts, m, seed)."""
+    """Compare your graph with the reference graph grown from (hosts, m, seed).
+
+    Only what the rule needs is asked for: the similarity J, the share n^k / n (FedAVG-N alone), or both.
+    """
 
     kind = "sketch"
+    similarity: bool = True
+    share: bool = False
     hosts: int = 0
     m: int = 5
     seed: int = 0
@@ -103,10 +108,14 @@ class CountReply(Reply):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SketchReply(Reply):
-    """The similarity J of the silo's graph and the reference graph, and nothing else."""
+    """The similarity J of the silo's graph and the reference graph (or its share of hosts) and nothing else.
+
+    What was not asked for is 0.
+    """
 
     kind = "sketch-reply"
     similarity: float = 0.0
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,6 +192,8 @@ def unpack(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Mess
 
 
 def _checked(kind: Any, name: str, wanted: str, value: Any) -> Any:
+    if wanted == "bool" and isinstance(value, bool):
+        return value
     if wanted == "int" and isinstance(value, int) and not isinstance(value, bool):
         return value
     if wanted == "float" and isinstance(value, int | float) and not isinstance(value, bool):
@@ -199,6 +210,12 @@ def _checked(kind: Any, name: str, wanted: str, value: Any) -> Any:
     ):
         return dict(value)
     raise RefusedError(f"{kind}: field {name!r} is not a valid {wanted}")
+
+
+def check_sender(reply: Reply, sender: str) -> None:
+    """RefusedError unless the reply speaks for the silo that the transport has authenticated."""
+    if reply.silo != sender:
+        raise RefusedError(f"{sender!r} sent a reply in the name of {reply.silo!r}")
 
 
 def check_weights(weights: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:

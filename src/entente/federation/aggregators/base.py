@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
 from entente.config import Aggregation
+from entente.detectors.base import Detector
 
 Vector = NDArray[np.float32]
 
@@ -25,6 +26,18 @@ class Layout:
     component: tuple[str, ...]  # ENC, TEMP or DEC, per name
     tables: tuple[str, ...] = ()  # names whose first axis is an identity-table row
 
+    @classmethod
+    def of(cls, detector: Detector) -> Layout:
+        """The layout of a detector's weights: component by component, names in the detector's order."""
+        weights = detector.weights()
+        placed = [(name, part) for part, names in detector.components.items() for name in names]
+        return cls(
+            names=tuple(name for name, _ in placed),
+            shapes=tuple(weights[name].shape for name, _ in placed),
+            component=tuple(part for _, part in placed),
+            tables=detector.identity_tables,
+        )
+
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(int(np.prod(shape)) for shape in self.shapes)
@@ -37,6 +50,16 @@ class Layout:
         """Where each name lies in the vector."""
         ends = np.cumsum((0, *self.sizes)).tolist()
         return {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(self.names)}
+
+    def component_spans(self) -> dict[str, tuple[slice, ...]]:
+        """Where each component lies in the vector."""
+        spans = self.spans()
+        return {
+            part: tuple(
+                spans[name] for name, own in zip(self.names, self.component, strict=True) if own == part
+            )
+            for part in dict.fromkeys(self.component)
+        }
 
     def flatten(self, weights: Mapping[str, NDArray[Any]]) -> Vector:
         vector = np.empty(self.size, dtype=np.float32)
@@ -75,10 +98,18 @@ class Credit:
 
 
 class Aggregator(ABC):
-    """One rule. Used as begin -> add, add, ... -> finish, once per round, silos sorted by name."""
+    """One rule. Used as begin -> add, add, ... -> finish, once per round, silos sorted by name.
+
+    A round may be begun anew before it is finished (below quorum), so what a rule remembers between
+    rounds changes in `finish` alone. `add` raises RefusedError for a vector that is not finite.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    needs_similarity: ClassVar[bool] = False
+    """Uses the sketch similarity J, so the bootstrap has to ask for it."""
+    needs_share: ClassVar[bool] = False
+    """Uses n^k / n, so every silo has to reveal its share of the hosts."""
 
     def __init__(self, config: Aggregation, layout: Layout) -> None:
         self.config = config
@@ -100,6 +131,19 @@ class Aggregator(ABC):
     def proximal(self) -> float:
         """FedProx's mu for the silos; 0 for every other rule."""
         return 0.0
+
+    def influence(self, silos: int, clip: float | None) -> float | None:
+        """How far (L2) the next model can move when one of `silos` updates is replaced by any other.
+
+        `clip` is the norm that updates were clipped to beforehand, if they were. None: no bound is
+        known, and noise cannot be calibrated to this rule.
+        """
+        return None
+
+    @property
+    def bound(self) -> float | None:
+        """The norm bound M of this round; None for a rule without one."""
+        return None
 
     def state(self) -> Arrays:
         """What the rule remembers between rounds (server optimiser, recent norms)."""

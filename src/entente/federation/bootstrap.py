@@ -1,0 +1,160 @@
+"""Before the first round: the total host count, and each silo's likeness to the reference graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from entente.config import Federation
+from entente.federation.aggregators.base import Aggregator
+from entente.federation.intake import Intake
+from entente.federation.messages import (
+    CountReply,
+    CountTask,
+    KeyReply,
+    KeyTask,
+    Reply,
+    SketchReply,
+    SketchTask,
+    Task,
+)
+from entente.privacy.secure_sum import FEWEST_SILOS, total
+
+
+class Bootstrap:
+    """key -> count -> sketch -> done; only as far as the rule needs it."""
+
+    def __init__(
+        self, config: Federation, rule: Aggregator, silos: Sequence[str], quorum: int, seed: int
+    ) -> None:
+        self.config = config
+        self.silos = silos
+        self.seed = seed
+        self._wants_similarity = rule.needs_similarity and config.aggregation.sketch
+        self._wants_share = rule.needs_share
+        self._masked = config.secure_sum and len(silos) > 1
+        self._quorum = quorum
+        self._phase = "done"
+        if self._wants_similarity or self._wants_share:
+            self._phase = "key" if self._masked else "count"
+        self._keys: dict[str, str] = {}
+        self._hosts: int | None = None
+        self._similarity: dict[str, float] = {}
+        self._share: dict[str, float] = {}
+        self._missing: dict[str, list[str]] = {}  # phase -> silos that it went on without
+
+    @property
+    def done(self) -> bool:
+        return self._phase == "done"
+
+    def similarity(self, silo: str) -> float:
+        """J, in [0, 1]; 0 for a silo that never told it, 1 for all where the rule does not ask."""
+        return self._similarity.get(silo, 0.0) if self._wants_similarity else 1.0
+
+    def share(self, silo: str) -> float:
+        return self._share.get(silo, 0.0) if self._wants_share else 1.0
+
+    def task(self, task_id: int) -> Task:
+        if self._phase == "key":
+            return KeyTask(task_id)
+        if self._phase == "count":
+            return CountTask(task_id, keys=dict(self._keys))
+        return SketchTask(
+            task_id,
+            similarity=self._wants_similarity,
+            share=self._wants_share,
+            hosts=self._hosts or 1,
+            m=self.config.m,
+            seed=self.seed,
+            labels=self.config.labels,
+            iterations=self.config.iterations,
+        )
+
+    def conclude(self, replies: Sequence[Reply], intake: Intake) -> str | None:
+        """Go on to the next phase, or say why not; then the phase (or the whole sum) is to be repeated."""
+        if self._phase == "key":
+            return self._take_keys([r for r in replies if isinstance(r, KeyReply)], intake)
+        if self._phase == "count":
+            return self._take_counts([r for r in replies if isinstance(r, CountReply)])
+        return self._take_sketches([r for r in replies if isinstance(r, SketchReply)])
+
+    def _take_keys(self, replies: Sequence[KeyReply], intake: Intake) -> str | None:
+        keys: dict[str, str] = {}
+        for reply in replies:
+            if reply.key in keys.values():
+                intake.refuse(reply.silo, "public key of another silo")
+            else:
+                keys[reply.silo] = reply.key
+        needed = max(self._quorum, min(FEWEST_SILOS, len(self.silos)))
+        if len(keys) < needed:
+            return f"secure sum: {len(keys)} of {len(self.silos)} silos sent a key, {needed} are needed"
+        self._keys, self._phase = keys, "count"
+        return None
+
+    def _take_counts(self, replies: Sequence[CountReply]) -> str | None:
+        given = {r.silo: r.count for r in replies if not self._keys or r.silo in self._keys}
+        if self._keys and (absent := sorted(set(self._keys) - set(given))):
+            # Masks towards a silo that dropped out never cancel: new keys, without it if it stays away.
+            self._keys, self._phase = {}, "key"
+            return f"secure sum: {', '.join(absent)} sent a key but no count, so the sum is void"
+        if len(given) < self._quorum:
+            return f"host count: {len(given)} of {len(self.silos)} silos answered, {self._quorum} are needed"
+        most = self.config.max_hosts
+        plain = not self._keys
+        self._hosts = max(1, min(most, total(min(c, most) if plain else c for c in given.values())))
+        self._note("count", given)
+        self._keys, self._phase = {}, "sketch"
+        return None
+
+    def _take_sketches(self, replies: Sequence[SketchReply]) -> str | None:
+        if len(replies) < self._quorum:
+            return f"sketch: {len(replies)} of {len(self.silos)} silos answered, {self._quorum} are needed"
+        # Untrusted: a silo that lies gains at most J = 1.
+        self._similarity = {r.silo: min(1.0, max(0.0, r.similarity)) for r in replies}
+        self._share = {r.silo: min(1.0, max(0.0, r.share)) for r in replies}
+        self._note("sketch", self._similarity)
+        self._phase = "done"
+        return None
+
+    def _note(self, phase: str, present: Mapping[str, Any]) -> None:
+        if absent := [name for name in self.silos if name not in present]:
+            self._missing[phase] = absent
+
+    def report(self) -> dict[str, Any]:
+        """What was learnt and how secret it stayed, in words where it did not."""
+        asked = self._wants_similarity or self._wants_share
+        notes = [
+            f"{phase}: went on without {', '.join(names)}" for phase, names in sorted(self._missing.items())
+        ]
+        if asked and not self.config.secure_sum:
+            notes.append("secure_sum is off: the coordinator saw every silo's host count")
+        elif asked and len(self.silos) == 1:
+            notes.append("one silo: the total is its host count")
+        elif asked and len(self.silos) < FEWEST_SILOS:
+            notes.append("two silos: each can work out the other's host count from the total")
+        if self._wants_share:
+            notes.append("this rule reveals every silo's share of the hosts")
+        return {
+            "hosts": self._hosts,
+            "masked": asked and self._masked,
+            "similarity": dict(self._similarity) if self._wants_similarity else {},
+            "share": dict(self._share) if self._wants_share else {},
+            "notes": notes,
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "phase": self._phase,
+            "hosts": self._hosts,
+            "similarity": dict(self._similarity),
+            "share": dict(self._share),
+            "missing": dict(self._missing),
+        }
+
+    def restore(self, facts: Mapping[str, Any]) -> None:
+        """Take over what `state` gave. A sum under way starts anew: silos may have lost their keys."""
+        self._phase = "key" if facts["phase"] == "count" and self._masked else facts["phase"]
+        self._keys = {}
+        self._hosts = facts["hosts"]
+        self._similarity, self._share = dict(facts["similarity"]), dict(facts["share"])
+        self._missing = dict(facts["missing"])

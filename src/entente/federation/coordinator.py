@@ -1,0 +1,279 @@
+"""The coordinator's half of the protocol: issues tasks, judges replies, holds the global model.
+
+It sees model weights, per-round scalars and the sum of host counts; no log, graph or host name. It
+knows no sockets, processes or files: a runtime asks `next_task`, carries it to the silos and hands
+their replies to `conclude`, until there is no next task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entente.artifacts import Arrays
+from entente.config import Federation, Privacy
+from entente.errors import FederationError, RefusedError
+from entente.federation.aggregators import build
+from entente.federation.aggregators.base import Contribution, Layout, Vector
+from entente.federation.bootstrap import Bootstrap
+from entente.federation.intake import Intake
+from entente.federation.messages import Reply, Task, TrainTask, Update, ValidateReply, ValidateTask
+from entente.federation.release import Release
+from entente.federation.selection import Selection, summarise
+
+NO_FAILURES: Mapping[str, str] = {}
+
+
+class Coordinator:
+    """One run. `detector` names the detector whose norm bound `bound = "auto"` stands for.
+
+    `round` and `best_round` count finished rounds: 0 is the model that the run began with.
+    """
+
+    def __init__(
+        self,
+        config: Federation,
+        privacy: Privacy,
+        layout: Layout,
+        weights: Arrays,
+        silos: Sequence[str],
+        seed: int,
+        detector: str,
+    ) -> None:
+        if not silos or len(set(silos)) != len(silos):
+            raise FederationError("a federation needs silos, each with a name of its own")
+        self.config = config
+        self.layout = layout
+        self.silos = tuple(sorted(silos))
+        self.quorum = max(1, math.ceil(config.quorum * len(silos)))
+        self.round = 0
+        self.stopped: str | None = None
+        self._rule = build(config.aggregation, layout, detector)
+        self._release = Release(privacy, self._rule, len(silos), seed)
+        self._bootstrap = Bootstrap(config, self._rule, self.silos, self.quorum, _reference_seed(seed))
+        self._selection = Selection(config.patience)
+        self._shapes = dict(zip(layout.names, layout.shapes, strict=True))
+        self._current: Vector = layout.flatten(weights)
+        self._best: Vector = self._current
+        self._id = 1
+        self._attempt = 0
+        self._task: Task | None = None
+
+    # ---- what a runtime uses ---------------------------------------------------------------
+
+    @property
+    def weights(self) -> Arrays:
+        """The present global model."""
+        return self.layout.unflatten(self._current)
+
+    @property
+    def best_weights(self) -> Arrays:
+        """The global model with the best validation so far."""
+        return self.layout.unflatten(self._best)
+
+    @property
+    def best_round(self) -> int:
+        return self._selection.best_round
+
+    @property
+    def bootstrap(self) -> dict[str, Any]:
+        """What the bootstrap has found out, and what it has to say about secrecy."""
+        return self._bootstrap.report()
+
+    def privacy_report(self) -> dict[str, Any]:
+        """Mechanism, noise and epsilon for the rounds released so far."""
+        return self._release.report()
+
+    def next_task(self) -> Task | None:
+        """The task for all silos; the same one until it is concluded, None when the run is over."""
+        if self._task is None and self.stopped is None:
+            if not self._bootstrap.done:
+                self._task = self._bootstrap.task(self._id)
+            elif self.round < self.config.rounds:
+                self._task = TrainTask(
+                    self._id,
+                    round=self.round + 1,
+                    epochs=self.config.epochs,
+                    proximal=self._rule.proximal,
+                    weights=self.weights,
+                )
+            else:
+                self._task = ValidateTask(self._id, round=self.round + 1, weights=self.weights)
+        return self._task
+
+    def conclude(
+        self, replies: Iterable[Reply], failures: Mapping[str, str] = NO_FAILURES
+    ) -> dict[str, Any] | None:
+        """Use the replies to the present task and go on; the record for rounds.jsonl if it had a model.
+
+        `replies` may be a generator, `failures` (silo -> reason) may fill while it runs. Below quorum
+        the task is issued again under a new id; after `retries` times FederationError is raised, and
+        the coordinator is ready to try once more (from its checkpoint, for instance).
+        """
+        task = self.next_task()
+        if task is None:
+            raise FederationError("the run is over: there is no task to conclude")
+        intake = Intake(task, self.silos, self._shapes)
+        record = None
+        if isinstance(task, TrainTask):
+            record, problem = self._conclude_round(task, intake, replies, failures)
+        elif isinstance(task, ValidateTask):
+            record, problem = self._conclude_validation(task, intake, replies, failures)
+        else:
+            problem = self._bootstrap.conclude(list(intake.accepted(replies, failures)), intake)
+        self._task = None
+        self._id += 1
+        self._attempt = 0 if problem is None else self._attempt + 1
+        if problem is not None and self._attempt > self.config.retries:
+            self._attempt = 0
+            if isinstance(task, ValidateTask):
+                self.stopped = f"all {self.round} rounds are done; the last model was not validated"
+            else:
+                raise FederationError(
+                    f"{problem}{_reasons(intake)}",
+                    remedy="Bring the silos back and resume from the checkpoint, or lower federation.quorum.",
+                )
+        return record
+
+    # ---- rounds ----------------------------------------------------------------------------
+
+    def _conclude_round(
+        self, task: TrainTask, intake: Intake, replies: Iterable[Reply], failures: Mapping[str, str]
+    ) -> tuple[dict[str, Any], str | None]:
+        bound = self._rule.bound
+        self._rule.begin(self._current)
+        silos: dict[str, Any] = {}
+        validations: list[tuple[float, float, int]] = []
+        losses: list[float] = []
+        for reply in intake.accepted(replies, failures):
+            assert isinstance(reply, Update)
+            try:
+                silos[reply.silo] = self._add(reply)
+            except RefusedError as error:
+                intake.refuse(reply.silo, error.what)
+                continue
+            validations.append((reply.ap, reply.auc, reply.edges))
+            losses.append(reply.loss)
+        validation = summarise(validations)
+        problem = self._shortage(f"round {task.round}", len(silos))
+        record = self._record(task, intake, silos, validation) | {
+            "loss": float(np.median(losses)) if losses else None,
+            "bound": bound,
+            "aggregated": problem is None,
+        }
+        if problem is None:
+            if self._selection.offer(self.round, validation):
+                self._best = self._current
+            self._current, record["privacy"] = self._release.publish(
+                self._rule.finish(), task.round, len(silos)
+            )
+            self.round = task.round
+            if self._selection.exhausted(self.round - 1):
+                self.stopped = f"no better validation for {self.config.patience} rounds"
+        return record, problem
+
+    def _add(self, reply: Update) -> dict[str, Any]:
+        vector, norm = self._release.clip(self.layout.flatten(reply.weights), self._current)
+        contribution = Contribution(
+            reply.silo, vector, self._bootstrap.similarity(reply.silo), self._bootstrap.share(reply.silo)
+        )
+        entry = asdict(self._rule.add(contribution))
+        if norm is not None:
+            entry |= {"norm": norm, "clipped": entry["clipped"] or norm > (self._release.privacy.clip or 0.0)}
+        sent = sum(array.nbytes for array in reply.weights.values())
+        traffic = {"bytes_up": sent, "bytes_down": 4 * self.layout.size, "seconds": reply.seconds}
+        return entry | traffic | {"refused": None}
+
+    def _conclude_validation(
+        self, task: ValidateTask, intake: Intake, replies: Iterable[Reply], failures: Mapping[str, str]
+    ) -> tuple[dict[str, Any], str | None]:
+        found = [r for r in intake.accepted(replies, failures) if isinstance(r, ValidateReply)]
+        validation = summarise(found)
+        problem = self._shortage("the last validation", len(found))
+        if problem is None:
+            if self._selection.offer(self.round, validation):
+                self._best = self._current
+            self.stopped = f"all {self.round} rounds are done"
+        return self._record(task, intake, {r.silo: {"refused": None} for r in found}, validation), problem
+
+    def _record(
+        self,
+        task: TrainTask | ValidateTask,
+        intake: Intake,
+        silos: Mapping[str, Any],
+        validation: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        refused = {name: {"refused": reason} for name, reason in intake.refused.items()}
+        record = {
+            "kind": task.kind,
+            "round": task.round,
+            "attempt": self._attempt + 1,
+            "validation": validation,
+            "silos": dict(sorted((refused | dict(silos)).items())),
+            "surplus": intake.surplus,
+        }
+        return record | ({"bootstrap": self.bootstrap} if task.round == 1 else {})
+
+    def _shortage(self, what: str, accepted: int) -> str | None:
+        if accepted >= self.quorum:
+            return None
+        return f"{what}: {accepted} of {len(self.silos)} silos gave a usable answer, {self.quorum} are needed"
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Everything needed to go on bit for bit, as JSON-able facts and arrays."""
+        facts = {
+            "silos": list(self.silos),
+            "rule": self._rule.name,
+            "round": self.round,
+            "stopped": self.stopped,
+            "id": self._id,
+            "attempt": self._attempt,
+            "best_round": self._selection.best_round,
+            "best_score": self._selection.best_score,
+            "bootstrap": self._bootstrap.state(),
+            "release": self._release.state(),
+        }
+        arrays: Arrays = {"current": self._current.copy(), "best": self._best.copy()}
+        arrays |= {f"rule/{name}": array for name, array in self._rule.state().items()}
+        return facts, arrays
+
+    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave; FederationError if it is of another federation."""
+        if facts.get("silos") != list(self.silos) or facts.get("rule") != self._rule.name:
+            raise FederationError(
+                "the checkpoint is of other silos or of another rule",
+                remedy="Resume with the experiment file that the run was started with.",
+            )
+        if any(arrays[name].shape != (self.layout.size,) for name in ("current", "best")):
+            raise FederationError("the checkpoint is of a model of another size")
+        self.round, self.stopped = int(facts["round"]), facts["stopped"]
+        self._id, self._attempt, self._task = int(facts["id"]), int(facts["attempt"]), None
+        self._selection.best_round = int(facts["best_round"])
+        self._selection.best_score = facts["best_score"]
+        self._bootstrap.restore(facts["bootstrap"])
+        self._release.restore(facts["release"])
+        self._current = np.array(arrays["current"], dtype=np.float32)
+        self._best = np.array(arrays["best"], dtype=np.float32)
+        self._rule.restore(
+            {name.removeprefix("rule/"): array for name, array in arrays.items() if name.startswith("rule/")}
+        )
+
+
+def _reference_seed(seed: int) -> int:
+    """The reference graph's seed is told to every silo; it does not give the run's seed away."""
+    digest = hashlib.sha256(f"entente reference graph {seed}".encode()).digest()
+    return int.from_bytes(digest[:7], "big")
+
+
+def _reasons(intake: Intake) -> str:
+    listed = sorted(intake.refused.items())
+    shown = "; ".join(f"{name}: {reason}" for name, reason in listed[:5])
+    return f" ({shown}{'; ...' if len(listed) > 5 else ''})" if listed else ""

@@ -1,0 +1,107 @@
+"""Everything that silos send passes here before it is used; a reply is accepted or refused with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from entente.errors import RefusedError
+from entente.federation.messages import (
+    CountReply,
+    KeyReply,
+    Reply,
+    SketchReply,
+    Task,
+    Update,
+    ValidateReply,
+    check_weights,
+    pack,
+    unpack,
+)
+from entente.privacy.secure_sum import MODULUS, check_key
+
+ANSWERS: dict[str, type[Reply]] = {
+    "key": KeyReply,
+    "count": CountReply,
+    "sketch": SketchReply,
+    "train": Update,
+    "validate": ValidateReply,
+}
+NO_ANSWER = "no answer"
+
+
+class Intake:
+    """The replies to one task; `refused`: silos without an accepted reply, `surplus`: all else refused."""
+
+    def __init__(self, task: Task, silos: Sequence[str], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._task = task
+        self._silos = sorted(silos)
+        self._shapes = shapes
+        self.refused: dict[str, str] = {}
+        self.surplus: list[dict[str, str]] = []
+
+    def accepted(self, replies: Iterable[Reply], failures: Mapping[str, str]) -> Iterator[Reply]:
+        """Accepted replies in the order of silo names, whatever order they come in.
+
+        A reply is passed on as soon as every silo before it has answered or failed, so replies that
+        come in name order are never held. Of several valid replies in one name the first counts.
+        """
+        waiting, held, answered = list(self._silos), dict[str, Reply](), set[str]()
+        for reply in replies:
+            name = reply.silo if isinstance(reply, Reply) and isinstance(reply.silo, str) else ""
+            try:
+                if name not in self._silos:
+                    raise RefusedError("unknown silo")
+                if name in answered:
+                    raise RefusedError("duplicate: this silo has answered already")
+                held[name] = self._checked(reply)
+            except RefusedError as error:
+                self.refuse(name, error.what, answered)
+                continue
+            answered.add(name)
+            self.refused.pop(name, None)
+            while waiting and (waiting[0] in held or waiting[0] in failures):
+                if (first := waiting.pop(0)) in held:
+                    yield held.pop(first)
+        for name in sorted(held):
+            yield held.pop(name)
+        for name in set(self._silos) - answered - set(self.refused):
+            self.refused[name] = str(failures.get(name, NO_ANSWER))[:500]
+
+    def refuse(self, name: str, reason: str, answered: Iterable[str] = ()) -> None:
+        if name in self._silos and name not in answered:
+            self.refused[name] = reason[:500]
+        if name not in self._silos or name in answered:
+            self.surplus.append({"silo": name[:100], "reason": reason[:500]})
+
+    def _checked(self, reply: Any) -> Reply:
+        wanted = ANSWERS[self._task.kind]
+        if not isinstance(reply, wanted):
+            raise RefusedError(f"a {reply.kind!r} message does not answer a {self._task.kind!r} task")
+        if isinstance(reply, Update) and not isinstance(reply.weights, Mapping):
+            raise RefusedError("weights are not named arrays")
+        checked = unpack(*pack(reply))
+        assert isinstance(checked, wanted)
+        if checked.id != self._task.id:
+            raise RefusedError(f"stale: answers task {checked.id}, not {self._task.id}")
+        if isinstance(checked, Update | ValidateReply):
+            self._check_round(checked)
+        if isinstance(checked, KeyReply):
+            check_key(checked.key)
+        if isinstance(checked, CountReply) and not 0 <= checked.count < MODULUS:
+            raise RefusedError(f"host count {checked.count} is out of range")
+        return checked
+
+    def _check_round(self, reply: Update | ValidateReply) -> None:
+        expected = getattr(self._task, "round", None)
+        if reply.round != expected:
+            raise RefusedError(f"stale: belongs to round {reply.round}, not {expected}")
+        for name, value in (("ap", reply.ap), ("auc", reply.auc)):
+            if not 0.0 <= value <= 1.0:
+                raise RefusedError(f"{name} {value} is out of range")
+        if not 0 <= reply.edges < MODULUS:
+            raise RefusedError(f"number of validation edges {reply.edges} is out of range")
+        if isinstance(reply, Update):
+            if reply.seconds < 0.0:
+                raise RefusedError(f"seconds {reply.seconds} is out of range")
+            check_weights(reply.weights, self._shapes)
