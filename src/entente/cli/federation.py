@@ -1,0 +1,284 @@
+"""`entente federation`: a real federation over real machines, carried by NVIDIA FLARE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+
+app = typer.Typer(no_args_is_help=True, help="A real federation over real machines.")
+KitFolder = Annotated[Path, typer.Argument(metavar="KIT", help="A start-up kit, as `provision` made it.")]
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file to write.")],
+    silos: Annotated[str, typer.Option("--silos", help="Names, separated by commas.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the federation.")] = "federation",
+    host: Annotated[str, typer.Option("--host", help="Where silos reach the coordinator.")] = "localhost",
+    port: Annotated[int, typer.Option("--port", help="The coordinator's port for silos.")] = 8102,
+    operator_port: Annotated[
+        int, typer.Option("--operator-port", help="Its port for `submit`, loopback only.")
+    ] = 8103,
+) -> None:
+    """Write a federation file: who takes part, where, and what is agreed.
+
+    Example: entente federation init federation.toml --silos north,south,west --host coord.example.org
+    """
+    from entente.artifacts import write_text
+    from entente.errors import UsageError
+    from entente.runtime.nvflare.settings import template
+
+    if file.exists():
+        raise UsageError("exists already", where=file, remedy="Edit it, or choose another name.")
+    names = tuple(part.strip() for part in silos.split(",") if part.strip())
+    write_text(file, template(name, names, host, port, operator_port))
+    results().print(f"wrote {file}; every site should read it before `entente federation provision {file}`")
+
+
+@app.command()
+def provision(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the authority and the kits.")] = Path(
+        "federation"
+    ),
+    renew: Annotated[
+        list[str] | None,
+        typer.Option("--renew", metavar="SITE", help="Give this site a new certificate; may be repeated."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make one start-up kit per site; run again after adding a silo or to renew a certificate.
+
+    Example: entente federation provision federation.toml --out federation
+    """
+    from entente.runtime.nvflare.provision import provision as make_kits
+    from entente.runtime.nvflare.settings import load_federation
+
+    remarks(quiet, verbose)
+    kits = make_kits(load_federation(file), out, tuple(renew or ()))
+    if as_json:
+        print_json({site: str(kit) for site, kit in kits.items()})
+        return
+    for site, kit in kits.items():
+        results().print(f"{site}: {kit}")
+    if not quiet:
+        remarks(quiet).print(
+            f"Hand each site its own kit over a trusted channel. {out / 'authority'} can issue certificates "
+            "and holds the silos' secret: keep it off every site, above all off the coordinator's machine."
+        )
+
+
+@app.command()
+def start(
+    kit: KitFolder,
+    events: Annotated[
+        Path | None, typer.Option("--events", metavar="DIR", help="A silo's event directory (`ingest`).")
+    ] = None,
+    hosts: Annotated[
+        Path | None,
+        typer.Option("--hosts", metavar="TABLE", help="Table host,silo; without it all hosts are its own."),
+    ] = None,
+    background: Annotated[bool, typer.Option("--background", help="Return at once.")] = False,
+) -> None:
+    """Start this site; it runs until stopped. A silo needs its event directory the first time.
+
+    Example: entente federation start kits/north --events /var/lib/entente/events
+    """
+    from entente.errors import UsageError
+    from entente.runtime.nvflare import process
+    from entente.runtime.nvflare.require import require_flare
+    from entente.runtime.nvflare.site import Site
+
+    require_flare()
+    site = Site.load(kit)
+    if site.kit.is_coordinator and (events or hosts):
+        raise UsageError("the coordinator has no events", where=kit, remedy="Leave out --events and --hosts.")
+    if events is not None:
+        site.settle(events, hosts)
+    if not site.kit.is_coordinator:
+        site.settings()
+    _refuse_errors(site)
+    if background:
+        results().print(
+            f"{site.name} started, process {process.start(site)}; output in {kit / 'console.log'}"
+        )
+    else:
+        process.become(site)
+
+
+def _refuse_errors(site: Any) -> None:
+    from entente.errors import DeploymentError
+    from entente.runtime.nvflare.check import check as look
+
+    wrong = [finding for finding in look(site) if finding.level == "error"]
+    if wrong:
+        said = "; ".join(f"{finding.what}: {finding.message}" for finding in wrong)
+        raise DeploymentError(said, where=site.path)
+
+
+@app.command()
+def submit(
+    experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment file.")],
+    kit: Annotated[Path, typer.Option("--kit", metavar="KIT", help="The coordinator's kit.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return as soon as the job is taken.")] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Override one setting; may be repeated."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run an experiment on the federation, from the coordinator's machine, and follow it to its end.
+
+    Example: entente federation submit experiment.toml --kit kits/coordinator
+    """
+    from entente.config import load_experiment
+    from entente.runtime.nvflare import submit as jobs
+    from entente.runtime.nvflare.require import require_flare
+    from entente.runtime.nvflare.site import Site
+
+    require_flare()
+    console = remarks(quiet, verbose)
+    site = Site.load(kit)
+    settings = jobs.prepare(site, load_experiment(experiment, tuple(changes or ())))
+    submission = jobs.submit(site, settings, resume=resume)
+    if not detach:
+
+        def watch(record: dict[str, Any]) -> None:
+            console.print(f"round {record['round']}: {describe(record)}")
+
+        jobs.follow(site, submission, watch)
+    if as_json:
+        print_json({"job": submission.job, "run": str(submission.run.path), **submission.state.read()})
+    else:
+        results().print(f"run: {submission.run.path}")
+
+
+def describe(record: dict[str, Any]) -> str:
+    """One round in one line."""
+    silos = record.get("silos", {})
+    took = [name for name, facts in silos.items() if not facts.get("refused")]
+    missing = {name: facts["refused"] for name, facts in silos.items() if facts.get("refused")}
+    words = [f"{len(took)} of {len(silos)} silos"]
+    words += [f"{key} {record[key]:.4g}" for key in ("loss", "ap", "auc") if record.get(key) is not None]
+    words += [f"{name} missing ({reason})" for name, reason in missing.items()]
+    return ", ".join(words)
+
+
+@app.command()
+def status(kit: KitFolder, as_json: Json = False) -> None:
+    """Where the federation stands, as this site knows it: rounds, who is in, contributions, warnings.
+
+    Example: entente federation status kits/coordinator --json
+    """
+    from entente.runtime.nvflare.site import Site
+    from entente.runtime.nvflare.status import status as look
+
+    told = look(Site.load(kit))
+    if as_json:
+        print_json(told)
+        return
+    console = results()
+    console.print(f"{told['site']} ({told['role']}): {'running' if told['running'] else 'not running'}")
+    for silo, state in told.get("silos", {}).items():
+        console.print(f"  {silo}: {state}")
+    for run in told.get("runs", []):
+        console.print(f"{run['run']}: {run['phase']}, round {run['round']} of {run['rounds']}")
+        if run["reason"]:
+            console.print(f"  {run['reason']}")
+        for silo, facts in run["contributions"].items():
+            r = facts.get("r")
+            console.print(f"  {silo}: " + (facts.get("refused") or f"contribution {r:.3g}" if r else "–"))
+        for warning in run["warnings"][-5:]:
+            console.print(f"  warning: {warning}")
+    for task in told.get("tasks", []):
+        console.print("  " + ", ".join(f"{key} {value}" for key, value in task.items() if key != "number"))
+
+
+@app.command()
+def stop(kit: KitFolder) -> None:
+    """Stop this site. The coordinator's checkpoints and a silo's state are kept.
+
+    Example: entente federation stop kits/north
+    """
+    from entente.runtime.nvflare import process
+    from entente.runtime.nvflare.site import Site
+
+    site = Site.load(kit)
+    results().print(f"{site.name} " + ("stopped" if process.stop(site) else "was not running"))
+
+
+@app.command()
+def revoke(
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The coordinator's kit.")],
+    silo: Annotated[str, typer.Argument(metavar="SILO")],
+    undo: Annotated[bool, typer.Option("--undo", help="Let it in again.")] = False,
+) -> None:
+    """Shut a silo out, whatever certificate it shows; the coordinator must be restarted to apply it.
+
+    Example: entente federation revoke kits/coordinator north
+    """
+    from entente.runtime.nvflare.revoke import revoke as shut_out
+    from entente.runtime.nvflare.site import Site
+
+    out = shut_out(Site.load(kit), silo, undo=undo)
+    results().print(f"shut out: {', '.join(out) or 'nobody'}; restart the coordinator to apply it")
+
+
+@app.command()
+def check(kit: KitFolder, as_json: Json = False) -> None:
+    """Pre-flight: clock, port, certificate, version, configuration, disk. Exit code 10 if one is wrong.
+
+    Example: entente federation check kits/north
+    """
+    from entente.errors import DeploymentError
+    from entente.runtime.nvflare.check import check as look
+    from entente.runtime.nvflare.site import Site
+
+    findings = look(Site.load(kit))
+    wrong = [finding for finding in findings if finding.level == "error"]
+    if as_json:
+        print_json([finding.as_dict() for finding in findings])
+    else:
+        for finding in findings:
+            results().print(f"{finding.level:8} {finding.what}: {finding.message}")
+    if wrong:
+        raise DeploymentError(f"{len(wrong)} of {len(findings)} checks failed: {wrong[0].message}", where=kit)
+
+
+@app.command()
+def audit(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A site's audit.jsonl.")],
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", metavar="FILE", help="Another site's record that saw this one's heads."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Verify a site's audit: no entry changed, moved or removed since it was written.
+
+    Example: entente federation audit kits/coordinator/audit.jsonl
+    """
+    from dataclasses import asdict
+
+    from entente.runtime.audit import verify, witness
+
+    summary = verify(file)
+    told = asdict(summary) | ({"witnessed": witness(file, against)} if against else {})
+    if as_json:
+        print_json(told)
+        return
+    console = results()
+    console.print(f"{summary.entries} entries, whole, from {summary.first} to {summary.last}")
+    for event, count in sorted(summary.events.items()):
+        console.print(f"  {event}: {count}")
+    if against:
+        console.print(f"{told['witnessed']} entries were also seen by {against}")

@@ -1,0 +1,99 @@
+"""The silo's half inside FLARE: it hands tasks to `federation.Silo` and keeps its state on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from entente.errors import EntenteError, FederationError, RefusedError
+from entente.federation.messages import Task
+from entente.federation.silo import Silo
+from entente.runtime.nvflare.job import config_hash, read_experiment, run_name
+from entente.runtime.nvflare.memory import SiloMemory
+from entente.runtime.nvflare.site import Site
+from entente.runtime.nvflare.wire import decode, encode, size
+
+REASON = "entente-reason"
+HEAD = "entente-audit-head"
+
+
+class SiloExecutor(Executor):  # type: ignore[misc]
+    """Builds this site's silo when a job starts and answers its tasks until the job ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.site = Site.of_process()
+        self.silo: Silo | None = None
+        self.memory: SiloMemory | None = None
+        self.trouble = "the silo was not built"
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        if event_type == EventType.START_RUN:
+            workspace = fl_ctx.get_engine().get_workspace()
+            try:
+                self._build(Path(workspace.get_app_config_dir(fl_ctx.get_job_id())))
+            except Exception as error:
+                # The coordinator learns that this silo cannot take part, not what its files look like.
+                self.trouble = f"{type(error).__name__} while building its graph"
+                self.site.audit.append("job-failed", job=fl_ctx.get_job_id(), reason=str(error))
+                self.log_exception(fl_ctx, self.trouble)
+        elif event_type == EventType.END_RUN:
+            self.site.audit.append("job-ended", job=fl_ctx.get_job_id())
+
+    def execute(
+        self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
+    ) -> Shareable:
+        """One task; whatever goes wrong is an answer with a reason, never a dead job."""
+        if self.silo is None or self.memory is None:
+            return _refusal(self.trouble)
+        try:
+            task = decode(shareable, self.site.message_limit)
+            if not isinstance(task, Task):
+                raise RefusedError("the coordinator sent something that is not a task")
+            self.memory.before(task.id, self.silo)
+            content = encode(self.silo.handle(task))
+            self.memory.after(task.id, self.silo)
+        except EntenteError as error:
+            self.site.audit.append("task-refused", task=task_name, reason=str(error))
+            return _refusal(f"{type(error).__name__}: {error.what}")
+        except Exception as error:  # FLARE would end the whole job; one silo's failure is only its own
+            self.site.audit.append("task-failed", task=task_name, reason=repr(error))
+            self.log_exception(fl_ctx, "the task failed")
+            return _refusal(f"{type(error).__name__} in this silo")
+        head = self.site.audit.append(
+            "task", kind=task.kind, task=task.id, bytes_down=size(shareable), bytes_up=size(content)
+        )
+        reply = Shareable(content)
+        reply.set_header(HEAD, head)
+        return reply
+
+    def _build(self, config: Path) -> None:
+        from entente.runtime.assembly import EVERYTHING, load_dataset, make_detector
+        from entente.runtime.local import one_thread
+
+        one_thread()
+        experiment = read_experiment(config)
+        breach = self.site.kit.federation.terms.breach(experiment)
+        if breach:
+            raise FederationError(f"breaks the agreed terms: {breach}")
+        name = self.site.name
+        self.site.audit.append("job-started", run=run_name(experiment), config=config_hash(experiment))
+        self.memory = SiloMemory(self.site.run(run_name(experiment)))
+        at_home = self.site.at_home(experiment)
+        dataset = load_dataset(at_home, None if at_home.data.silos is None else [name])
+        data = dataset.silos[EVERYTHING if at_home.data.silos is None else name]
+        detector = make_detector(at_home, dataset.shape)
+        self.silo = Silo(name, detector, data.train, data.own_hosts, experiment.seed)
+
+
+def _refusal(reason: str) -> Any:
+    reply = make_reply(ReturnCode.EXECUTION_RESULT_ERROR)
+    reply.set_header(REASON, reason[:500])
+    return reply

@@ -1,0 +1,107 @@
+"""A component of the coordinator's FLARE server: who is connected, and the next job when one paused."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_constant import SystemComponents
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.utils.job_utils import get_event_job_id
+
+from entente.errors import StorageError
+from entente.runtime.nvflare.site import RunState, Site
+
+PERIOD = 1.0
+REPEATS = 3
+"""How often a job that died without a word is started again before the run counts as failed."""
+
+
+KEPT = (
+    "name",
+    "submitter_name",
+    "submitter_org",
+    "submitter_role",
+    "deploy_map",
+    "min_clients",
+    "resource_spec",
+    "job_folder_name",
+    "data_storage_format",
+    "study",
+)
+"""What a job's description keeps when it is started once more."""
+
+
+class Keeper(FLComponent):  # type: ignore[misc]
+    """Keeps members.json and the audit of joins; starts the next job of a run that paused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.site = Site.of_process()
+        self.repeats: dict[str, tuple[int, int]] = {}
+        self._stopped = threading.Event()
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        if event_type == EventType.SYSTEM_START:
+            self.site.write_members({})
+            self.site.audit.append("coordinator-started", version=self.site.kit.version)
+            threading.Thread(target=self._watch, args=(fl_ctx.get_engine(),), daemon=True).start()
+        elif event_type == EventType.SYSTEM_END:
+            self._stopped.set()
+        elif event_type == EventType.JOB_COMPLETED:
+            self._continue(get_event_job_id(fl_ctx), fl_ctx)
+
+    def _watch(self, engine: Any) -> None:
+        known: dict[str, dict[str, Any]] = {}
+        while not self._stopped.wait(PERIOD):
+            clients = list(engine.client_manager.get_clients().values())
+            now = {c.name: {"session": hashlib.sha256(c.token.encode()).hexdigest()[:16]} for c in clients}
+            seen = {c.name: float(c.last_connect_time or 0.0) for c in clients}
+            try:
+                self._record(known, now)
+                known = now
+                self.site.write_members({n: m | {"seen": round(seen[n], 1)} for n, m in now.items()})
+            except StorageError as error:
+                self.logger.error(str(error))
+
+    def _record(self, known: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> None:
+        for name in sorted(set(known) | set(now)):
+            if known.get(name) == now.get(name):
+                continue
+            if name in now:
+                self.site.audit.append("silo-joined", silo=name, session=now[name]["session"])
+            else:
+                self.site.audit.append("silo-left", silo=name)
+
+    def _continue(self, job: str, fl_ctx: FLContext) -> None:
+        for folder in sorted((self.site.path / "runs").glob("*")):
+            state = RunState(folder)
+            table = state.read()
+            if table.get("job") != job or table.get("phase") in RunState.ENDED:
+                continue
+            if table["phase"] == "running" and not self._worth_another(
+                folder.name, int(table.get("round", 0))
+            ):
+                reason = f"the job ended without a word {REPEATS} times in the same round"
+                self.site.audit.append("run-failed", run=folder.name, reason=reason)
+                state.write("failed", reason=reason)
+                continue
+            started = self._start_again(job, fl_ctx)
+            self.site.audit.append("job-continued", run=folder.name, after=job, job=started)
+            state.write(table["phase"], job=started)
+
+    def _worth_another(self, run: str, reached: int) -> bool:
+        before, count = self.repeats.get(run, (-1, 0))
+        count = count + 1 if before == reached else 1
+        self.repeats[run] = (reached, count)
+        return count <= REPEATS
+
+    def _start_again(self, job: str, fl_ctx: FLContext) -> str:
+        """The same job once more: its content is the experiment, and the checkpoint says how far it got."""
+        manager = fl_ctx.get_engine().get_component(SystemComponents.JOB_MANAGER)
+        before = manager.get_job(job, fl_ctx).meta
+        meta = manager.clone(job, {key: before[key] for key in KEPT if key in before}, fl_ctx)
+        return str(meta["job_id"])

@@ -1,0 +1,60 @@
+"""A message of the federation as FLARE carries it: JSON text and safetensors bytes, nothing else.
+
+FLARE would serialise arrays by itself; plain bytes keep its object decoders out of what silos send,
+and make the size known before anything is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from entente.artifacts import Arrays
+from entente.errors import RefusedError
+from entente.federation.messages import Message, pack, unpack
+
+TASK = "entente"
+"""The one task name; what is asked is in the message."""
+
+FACTS_LIMIT = 4_000_000
+
+
+def encode(message: Message) -> dict[str, Any]:
+    """The content of a FLARE message."""
+    from safetensors.numpy import save
+
+    facts, arrays = pack(message)
+    return {"facts": json.dumps(facts), "arrays": save(arrays) if arrays else b""}
+
+
+def decode(content: Any, limit: int) -> Message:
+    """The message in what arrived; RefusedError if it is over-sized, damaged or not a message."""
+    facts, blob = content.get("facts"), content.get("arrays")
+    if not isinstance(facts, str) or not isinstance(blob, bytes | bytearray | memoryview):
+        raise RefusedError("is not a message of this federation")
+    size = len(facts) + len(blob)
+    if len(facts) > FACTS_LIMIT or size > limit:
+        raise RefusedError(f"is over-sized: {size} bytes, the limit is {limit}")
+    try:
+        table = json.loads(facts)
+    except (ValueError, RecursionError) as error:
+        raise RefusedError("is damaged: its facts are not JSON") from error
+    if not isinstance(table, dict):
+        raise RefusedError("is damaged: its facts are not an object")
+    return unpack(table, _arrays(bytes(blob)) if blob else {})
+
+
+def size(content: Any) -> int:
+    """Bytes of a message, for the record."""
+    return len(content["facts"]) + len(content["arrays"])
+
+
+def _arrays(blob: bytes) -> Arrays:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays: Arrays = load(blob)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise RefusedError(f"is damaged: its arrays are not safetensors ({error})") from error
+    return arrays
