@@ -33,6 +33,11 @@ def day_name(day: int) -> str:
     return (FIRST_DAY + timedelta(days=day)).strftime("%Y-%m-%d")
 
 
+def time_text(time: int) -> str:
+    """Microseconds -> a time to read; years 1 to 9999."""
+    return (FIRST_DAY + timedelta(microseconds=time)).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def day_number(name: str) -> int:
     return (datetime.strptime(name, "%Y-%m-%d").replace(tzinfo=UTC) - FIRST_DAY).days
 

@@ -1,0 +1,163 @@
+"""entente ingest: read logs into an event table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from entente.logs.formats.base import Options
+    from entente.logs.manifest import Manifest
+    from entente.logs.plan import Plan
+
+
+def ingest(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE...", help="Files, globs or directories; .gz .zst .bz2 .xz .zip too."),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Event directory to write; a former one is replaced.")],
+    format: Annotated[
+        str, typer.Option("--format", help="See `entente formats`; auto looks into the files.")
+    ] = "auto",
+    labels: Annotated[
+        Path | None, typer.Option("--labels", help="Malicious events: LANL redteam.txt, OpTC event ids.")
+    ] = None,
+    hosts: Annotated[
+        Path | None, typer.Option("--hosts", help="Address to host name: JSON object or CSV of two columns.")
+    ] = None,
+    ntlm: Annotated[bool, typer.Option("--ntlm", help="Keep NTLM logons only (lanl-auth, windows).")] = False,
+    mapping: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="csv: EVENT_COLUMN=FILE_COLUMN, repeated, or a TOML file."),
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option("--timezone", help="Of times written without a zone; UTC by default.")
+    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="duckdb, polars or pyspark.")] = "duckdb",
+    on_bad: Annotated[
+        str, typer.Option("--on-bad", help="quarantine = set bad rows aside, fail = stop at the first.")
+    ] = "quarantine",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more about each file.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
+) -> None:
+    """Read logs into an event table: Parquet by day, with a manifest and a quarantine for bad rows.
+
+    Example: entente ingest auth.txt.gz --format lanl-auth --labels redteam.txt --ntlm --out events
+    """
+    from entente.logs.ingest import Request, plan
+    from entente.logs.ingest import ingest as run
+
+    request = Request(
+        sources=sources,
+        out=out,
+        format=format,
+        options=_options(mapping or [], ntlm),
+        engine=engine,
+        labels=labels,
+        hosts=hosts,
+        timezone=timezone,
+        on_bad=on_bad,
+    )
+    planned = plan(request)
+    if not quiet:
+        _tell_plan(planned, verbose, auto=format == "auto")
+    with _progress(sum(job.file.size for job in planned.jobs), quiet or as_json) as observer:
+        manifest = run(request, observer, planned)
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), **manifest.as_json()}, indent=2))
+    elif not quiet:
+        _tell_result(manifest, out, verbose)
+
+
+def _options(mapping: list[str], ntlm: bool) -> Options:
+    from entente.errors import UsageError
+    from entente.logs.formats.base import Options
+    from entente.logs.mapping import read_mapping
+
+    settings: dict[str, Any] = {}
+    columns: dict[str, str] = {}
+    for entry in mapping:
+        if entry.endswith(".toml"):
+            stored = read_mapping(Path(entry))
+            columns |= stored.pop("columns", {})
+            settings |= stored
+        elif "=" in entry:
+            name, column = entry.split("=", 1)
+            if name in ("delimiter", "header", "time_unit"):
+                settings[name] = column.lower() in ("true", "yes", "1") if name == "header" else column
+            else:
+                columns[name] = column
+        else:
+            raise UsageError(f"--map {entry}: neither NAME=COLUMN nor a .toml file")
+    return Options(ntlm=ntlm, columns=columns, **settings)
+
+
+def _tell_plan(planned: Plan, verbose: bool, *, auto: bool) -> None:
+    told: set[tuple[str, str]] = set()
+    for job in planned.jobs:
+        if verbose or (auto and (job.format.name, job.reason) not in told):
+            typer.echo(f"{job.file}: {job.format.name} ({job.reason})", err=True)
+            told.add((job.format.name, job.reason))
+    for file, reason in planned.skipped.items():
+        if verbose:
+            typer.echo(f"{file}: skipped, {reason}", err=True)
+    if planned.skipped and not verbose:
+        typer.echo(f"{len(planned.skipped)} files skipped (-v names them)", err=True)
+
+
+@contextmanager
+def _progress(size: int, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar with rows/s on stderr, where somebody sees it."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    with Progress(
+        TextColumn("reading"),
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[rows]:,} rows, {task.fields[rate]:,.0f} rows/s"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("reading", total=size, rows=0, rate=0.0)
+
+        def observe(rows: int, read: int) -> None:
+            elapsed = bar.tasks[0].elapsed or 1e-9
+            bar.update(task, completed=read, rows=rows, rate=rows / elapsed)
+
+        yield observe
+
+
+def _tell_result(manifest: Manifest, out: Path, verbose: bool) -> None:
+    from entente.logs.store import time_text
+
+    typer.echo(
+        f"{manifest.rows:,} events between {manifest.hosts:,} hosts, "
+        f"{time_text(manifest.first_time)} to {time_text(manifest.last_time)}"
+    )
+    if manifest.labelled:
+        typer.echo(f"{manifest.malicious:,} of them are labelled malicious")
+    if manifest.labels:
+        typer.echo(
+            f"labels: {manifest.labels['matched']:,} of {manifest.labels['entries']:,} entries were met"
+        )
+    for reason, rows in manifest.filtered.items():
+        typer.echo(f"left out: {rows:,} rows, {reason}")
+    for reason, rows in manifest.bad.items():
+        typer.echo(f"bad: {rows:,} rows, {reason} (see {out}/quarantine/rows.jsonl)")
+    if verbose:
+        for source in manifest.sources:
+            typer.echo(f"  {source.file}: {source.kept:,} of {source.seen:,} rows")
+    typer.echo(f"written to {out}")

@@ -1,0 +1,155 @@
+"""Blocks of lines -> tables of text columns, fast where lines are regular, patiently where not."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+from numpy.typing import NDArray
+
+from entente.logs.formats.base import Delimited, JsonLines, Layout
+
+NOT_JSON = "not a JSON object"
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock:
+    """Rows of one block: their fields, where they stand in the file, and which fell into no fields."""
+
+    fields: pa.Table
+    lines: NDArray[np.int64]
+    """Line number of each row in its file, from 1."""
+    malformed: dict[int, str]
+    """Row -> why its line does not have the layout; its fields are null."""
+
+
+def raw_columns(layout: Layout) -> tuple[str, ...]:
+    """Columns of the tables that `split` makes."""
+    return layout.used if isinstance(layout, Delimited) else tuple(layout.paths)
+
+
+def split(block: bytes, first_line: int, layout: Layout) -> RawBlock:
+    """Cut whole lines, the first of which is number `first_line`, into fields."""
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    if isinstance(layout, JsonLines):
+        return _split_json(block, first_line, layout)
+    fast = _split_fast(block, first_line, layout)
+    return fast if fast is not None else _split_patiently(block, first_line, layout)
+
+
+def _split_fast(block: bytes, first_line: int, layout: Delimited) -> RawBlock | None:
+    """All lines at once; None when one of them is not plainly a row."""
+    if first_line <= layout.skip or b"\r" in block:
+        return None
+    if layout.comment and (
+        block.startswith(layout.comment.encode()) or b"\n" + layout.comment.encode() in block
+    ):
+        return None
+    irregular = False
+
+    def note(_: Any) -> str:
+        nonlocal irregular
+        irregular = True
+        return "skip"
+
+    try:
+        table = pacsv.read_csv(
+            pa.BufferReader(block),
+            pacsv.ReadOptions(column_names=layout.columns, use_threads=False, block_size=len(block) + 1),
+            pacsv.ParseOptions(
+                delimiter=layout.delimiter,
+                quote_char='"' if layout.quoted else False,
+                double_quote=True,
+                ignore_empty_lines=False,
+                invalid_row_handler=note,
+            ),
+            pacsv.ConvertOptions(
+                include_columns=layout.used,
+                column_types=dict.fromkeys(layout.used, pa.string()),
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    if irregular or table.num_rows != block.count(b"\n"):
+        return None
+    return RawBlock(table, np.arange(first_line, first_line + table.num_rows), {})
+
+
+def _split_patiently(block: bytes, first_line: int, layout: Delimited) -> RawBlock:
+    """Line by line; a row that does not fit is named instead of ending everything."""
+    places = [layout.columns.index(name) for name in layout.used]
+    rows: list[Sequence[str | None]] = []
+    lines: list[int] = []
+    malformed: dict[int, str] = {}
+    empty = [None] * len(places)
+    for number, line in enumerate(_text_lines(block), first_line):
+        if number <= layout.skip or not line.strip():
+            continue
+        if layout.comment and line.startswith(layout.comment):
+            continue
+        if layout.quoted and '"' in line:
+            fields = next(csv.reader([line], delimiter=layout.delimiter))
+        else:
+            fields = line.split(layout.delimiter)
+        if len(fields) == len(layout.columns):
+            rows.append([fields[place] for place in places])
+        else:
+            malformed[len(rows)] = f"{len(fields)} fields instead of {len(layout.columns)}"
+            rows.append(empty)
+        lines.append(number)
+    columns = zip(*rows, strict=True) if rows else [()] * len(places)
+    table = pa.table(
+        {name: pa.array(column, pa.string()) for name, column in zip(layout.used, columns, strict=True)}
+    )
+    return RawBlock(table, np.array(lines, dtype=np.int64), malformed)
+
+
+def _text_lines(block: bytes) -> list[str]:
+    return block.decode("utf-8", "replace").split("\n")[:-1]
+
+
+def _split_json(block: bytes, first_line: int, layout: JsonLines) -> RawBlock:
+    import duckdb
+
+    lines = _line_array(block)
+    numbers = np.arange(first_line, first_line + len(lines))
+    filled = pc.not_equal(pc.binary_length(pc.utf8_trim_whitespace(lines)), 0)
+    if not pc.all(filled).as_py():
+        lines = lines.filter(filled)
+        numbers = numbers[filled.to_numpy(zero_copy_only=False)]
+    paths = ["$" + "".join(f".{json.dumps(key)}" for key in keys) for keys in layout.paths.values()]
+    # One pass over each document for all paths; text that is no object yields nulls throughout.
+    names = ", ".join(f'found[{i + 1}] AS "{name}"' for i, name in enumerate(layout.paths))
+    raw_lines = pa.table({"line": lines})
+    query = f"""
+        SELECT json_type(document) = 'OBJECT' AS "_object", {names}
+        FROM (SELECT document, json_extract_string(document, $paths) AS found
+              FROM (SELECT TRY_CAST(line AS JSON) AS document FROM raw_lines))
+    """  # noqa: S608 - column names are the format's own
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("raw_lines", raw_lines)
+        table = connection.sql(query, params={"paths": paths}).to_arrow_table()
+    proper = table["_object"].fill_null(False).to_numpy()
+    malformed = dict.fromkeys(np.flatnonzero(~proper).tolist(), NOT_JSON)
+    return RawBlock(table.drop_columns("_object"), numbers, malformed)
+
+
+def _line_array(block: bytes) -> pa.StringArray:
+    """The block's lines without copying it more than once."""
+    ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == 10).astype(np.int32)
+    offsets = np.concatenate([np.zeros(1, dtype=np.int32), ends + 1])
+    lines = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(block))
+    try:
+        lines.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array(_text_lines(block), pa.string())
+    return pc.utf8_rtrim(lines, characters="\r\n")

@@ -1,0 +1,125 @@
+"""Who evaluates the expressions: one small adapter per engine, the same rows out of each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from entente.errors import MissingExtraError, UsageError
+from entente.logs.formats.base import Table
+
+
+def to_sql(expression: Table, dialect: str) -> str:
+    """The expression as SQL that keeps its steps apart, so that no step is evaluated twice."""
+    import ibis
+
+    former = ibis.options.sql.fuse_selects
+    ibis.options.sql.fuse_selects = False
+    try:
+        return str(ibis.to_sql(expression, dialect=dialect))
+    finally:
+        ibis.options.sql.fuse_selects = former
+
+
+class Engine(ABC):
+    """Evaluates one projection over table `raw`, again and again, in one thread."""
+
+    name: ClassVar[str]
+    parallel: ClassVar[bool] = True
+    """Whether several of these may work side by side in one process."""
+
+    @staticmethod
+    @abstractmethod
+    def compile(expression: Table) -> Any:
+        """What the constructor takes; made once, in the thread that asks."""
+
+    @abstractmethod
+    def __init__(self, compiled: Any) -> None: ...
+
+    @abstractmethod
+    def evaluate(self, raw: pa.Table) -> pa.Table:
+        """The projection's rows, in the order of `raw`."""
+
+
+class DuckDB(Engine):
+    name = "duckdb"
+
+    @staticmethod
+    def compile(expression: Table) -> str:
+        return to_sql(expression, "duckdb")
+
+    def __init__(self, compiled: str) -> None:
+        import duckdb
+
+        self._query = compiled
+        # Blocks are worked on side by side, so that each connection needs one thread only.
+        self._connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
+
+    def evaluate(self, raw: pa.Table) -> pa.Table:
+        self._connection.register("raw", raw)
+        return self._connection.sql(self._query).to_arrow_table()
+
+
+class Polars(Engine):
+    name = "polars"
+
+    @staticmethod
+    def compile(expression: Table) -> Table:
+        return expression
+
+    def __init__(self, compiled: Table) -> None:
+        self._expression = compiled
+
+    def evaluate(self, raw: pa.Table) -> pa.Table:
+        import ibis
+        import polars as pl
+
+        backend = ibis.polars.connect({"raw": pl.LazyFrame(pl.from_arrow(raw))})
+        return backend.to_pyarrow(self._expression)
+
+
+class PySpark(Engine):
+    name = "pyspark"
+    parallel = False
+
+    @staticmethod
+    def compile(expression: Table) -> str:
+        return to_sql(expression, "pyspark")
+
+    def __init__(self, compiled: str) -> None:
+        try:
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            raise MissingExtraError(
+                "the pyspark engine needs PySpark and Java", remedy="pip install 'entente[spark]'"
+            ) from error
+        try:
+            self._session: Any = (
+                SparkSession.builder.appName("entente ingest")
+                .config("spark.ui.enabled", "false")
+                .config("spark.sql.session.timeZone", "UTC")
+                .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+                .getOrCreate()
+            )
+        except Exception as error:  # py4j raises what the Java side says, under many names
+            raise MissingExtraError(
+                f"Spark does not start ({error})",
+                remedy="Install a Java runtime (17 or newer) and try again.",
+            ) from error
+        self._query = compiled
+
+    def evaluate(self, raw: pa.Table) -> pa.Table:
+        # One partition keeps the order of the rows.
+        self._session.createDataFrame(raw).coalesce(1).createOrReplaceTempView("raw")
+        return self._session.sql(self._query).toArrow()
+
+
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (DuckDB, Polars, PySpark)}
+
+
+def engine_named(name: str) -> type[Engine]:
+    if name not in ENGINES:
+        raise UsageError(f"there is no engine {name!r}", remedy=f"Engines: {', '.join(ENGINES)}.")
+    return ENGINES[name]

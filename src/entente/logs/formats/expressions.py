@@ -1,0 +1,155 @@
+"""Text -> numbers, times and names, as Ibis expressions that every engine evaluates alike.
+
+Engines differ in what they accept as a number or a time ("12.7" as 13, " 7", "1e3"), so nothing here
+relies on a cast's own idea of validity: text is checked first, and what does not fit becomes null.
+"""
+
+from __future__ import annotations
+
+from entente.logs.formats.base import Column, Table
+
+ISO = (
+    r"^[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]{1,9})?"
+    r" ?(Z|UTC|[+-][0-9]{2}:?[0-9]{2})?$"
+)
+DECIMAL = r"^-?[0-9]{1,11}([.][0-9]{1,12})?$"
+PER_SECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def null(kind: str = "string") -> Column:
+    import ibis
+
+    return ibis.null(kind)
+
+
+def text(column: Column, *unset: str) -> Column:
+    """Without blanks around it; null where it is empty or one of `unset`."""
+    stripped = column.strip()
+    return only(stripped, ~stripped.isin(["", *unset]))
+
+
+def only(value: Column, where: Column) -> Column:
+    """`value` where the condition holds, else null."""
+    import ibis
+
+    return ibis.ifelse(where, value, null(str(value.type())))
+
+
+def first_of(*columns: Column) -> Column:
+    import ibis
+
+    return columns[0] if len(columns) == 1 else ibis.coalesce(*columns)
+
+
+def either(raw: Table, *names: str) -> Column:
+    """The first of these columns that the file has; null when it has none."""
+    present = [raw[name] for name in names if name in raw.columns]
+    return first_of(*present) if present else null()
+
+
+def whole(column: Column, kind: str = "int64") -> Column:
+    """A whole number written plainly, else null."""
+    number = column.try_cast("int64")
+    plain = only(number, number.cast("string") == column)
+    return plain if kind == "int64" else only(plain, plain.between(-(2**31), 2**31 - 1)).cast(kind)
+
+
+def port(column: Column) -> Column:
+    """A port number, else null (ICMP types, hexadecimal, nothing)."""
+    number = whole(column)
+    return only(number, number.between(0, 65535)).cast("int32")
+
+
+def epoch(column: Column, unit: str = "s") -> Column:
+    """Seconds (or ms, us, ns) since 1970, possibly with decimals -> microseconds."""
+    if unit == "ns":
+        return whole(column) // 1_000
+    if unit == "us":
+        return whole(column)
+    number = only(column, column.re_search(DECIMAL)).try_cast("float64")
+    # Adding one half and taking the floor rounds alike everywhere; `round` does not.
+    return (number * float(PER_SECOND[unit]) + 0.5).floor().cast("int64")
+
+
+def with_time(rows: Table, column: Column, unit: str | None = None) -> Table:
+    """`rows` with two more columns: `time` in microseconds, and `local`, true where no zone was given.
+
+    `column` is an ISO 8601 time or alike; with a `unit` it may also be a number since 1970. Built in
+    steps, each a projection over the one before, because an engine evaluates an expression as often as
+    it is written down.
+    """
+    import ibis
+
+    rows = rows.mutate(_text=column)
+    rows = rows.mutate(_iso=only(rows._text, rows._text.re_search(ISO)))
+    value = rows._iso
+    parts = {
+        "year": (0, 4),
+        "month": (5, 2),
+        "day": (8, 2),
+        "hour": (11, 2),
+        "minute": (14, 2),
+        "second": (17, 2),
+    }
+    rows = rows.mutate(
+        **{
+            f"_{name}": value.substr(start, length).try_cast("int64")
+            for name, (start, length) in parts.items()
+        },
+        _digits=ibis.coalesce(value.re_extract("[.,]([0-9]{1,9})", 1), "") + "000000",
+        _zone=ibis.coalesce(value.substr(19, 20).re_extract("([+-][0-9]{2}:?[0-9]{2})$", 1), "").replace(
+            ":", ""
+        ),
+    )
+    year, month, zone = rows._year, rows._month, rows._zone
+    minutes = zone.substr(1, 2).try_cast("int64") * 60 + zone.substr(3, 2).try_cast("int64")
+    rows = rows.mutate(
+        _length=ibis.cases(
+            ((month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0)), 29),
+            (month == 2, 28),
+            (month.isin([4, 6, 9, 11]), 30),
+            else_=31,
+        ),
+        # Years begin in March, so that the leap day is the last of its year.
+        _march=ibis.ifelse(month <= 2, year - 1, year),
+        _of_year=(153 * ibis.ifelse(month > 2, month - 3, month + 9) + 2) // 5 + rows._day - 1,
+        _fraction=rows._digits.substr(0, 6).try_cast("int64"),
+        _offset=ibis.cases((zone == "", 0), (zone.startswith("-"), -minutes), else_=minutes),
+        local=rows._iso.notnull() & (zone == "") & ~rows._iso.endswith("Z") & ~rows._iso.endswith("UTC"),
+    )
+    march = rows._march
+    # Days since 1970 in the Gregorian calendar, extended to all years.
+    rows = rows.mutate(
+        _days=march * 365 + march // 4 - march // 100 + march // 400 + rows._of_year - 719_468,
+        _sane=rows._month.between(1, 12)
+        & (rows._day >= 1)
+        & (rows._day <= rows._length)
+        & (rows._hour < 24)
+        & (rows._minute < 60)
+        & (rows._second <= 60),
+    )
+    clock = rows._hour * 3_600 + rows._minute * 60 + rows._second - rows._offset * 60
+    micros = only((rows._days * 86_400 + clock) * 1_000_000 + rows._fraction, rows._sane)
+    return rows.mutate(time=micros if unit is None else first_of(epoch(rows._text, unit), micros))
+
+
+def label(column: Column) -> Column:
+    """Words and numbers for malicious and benign -> 1, 0 or null."""
+    import ibis
+
+    word = column.strip().lower()
+    return ibis.cases(
+        (word.isin(["1", "true", "malicious", "attack", "pivoting", "yes"]), 1),
+        (word.isin(["0", "false", "benign", "normal", "background", "no"]), 0),
+        else_=null("int8"),
+    ).cast("int8")
+
+
+def added(*columns: Column) -> Column:
+    """Their sum, a null counting as 0, null when all are."""
+    import ibis
+
+    total = columns[0].fill_null(0)
+    for column in columns[1:]:
+        total = total + column.fill_null(0)
+    return only(total, ibis.coalesce(*columns).notnull())

@@ -1,0 +1,129 @@
+"""Raw logs -> an event directory, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from entente.errors import LogError, UsageError
+from entente.logs.engines import engine_named
+from entente.logs.events import summarise
+from entente.logs.formats.base import Options
+from entente.logs.manifest import Manifest, Source, total, write_manifest
+from entente.logs.pipeline import Observer, Piece, Pipeline
+from entente.logs.plan import AUTO, Job, Plan, make_plan
+from entente.logs.quarantine import Quarantine
+from entente.logs.refine import Refinement, read_hosts, read_labels, read_zone
+from entente.logs.store import EventWriter, replacing_directory
+
+DEFAULT_ENGINE = "duckdb"
+ON_BAD = ("quarantine", "fail")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to read, how, and where to put it."""
+
+    sources: Sequence[str]
+    out: Path
+    format: str = AUTO
+    options: Options = field(default_factory=Options)
+    engine: str = DEFAULT_ENGINE
+    labels: Path | None = None
+    hosts: Path | None = None
+    timezone: str | None = None
+    on_bad: str = "quarantine"
+    workers: int | None = None
+
+
+@dataclass
+class _Tally:
+    seen: int = 0
+    kept: int = 0
+    filtered: dict[str, int] = field(default_factory=dict)
+    bad: dict[str, int] = field(default_factory=dict)
+
+    def add(self, piece: Piece) -> None:
+        self.seen += piece.seen
+        self.kept += piece.events.num_rows
+        self.filtered = total((self.filtered, piece.filtered))
+        for row in piece.bad:
+            self.bad[row.reason] = self.bad.get(row.reason, 0) + 1
+
+    def source(self, job: Job) -> Source:
+        return Source(str(job.file), job.format.name, self.seen, self.kept, self.filtered, total([self.bad]))
+
+
+def plan(request: Request) -> Plan:
+    """Which files would be read, and how; raises what `ingest` would raise before reading."""
+    if request.on_bad not in ON_BAD:
+        raise UsageError(f"--on-bad is {' or '.join(ON_BAD)}, not {request.on_bad!r}")
+    engine_named(request.engine)
+    options = replace(request.options, keyed=request.labels is not None)
+    return make_plan(request.sources, request.format, options)
+
+
+def ingest(request: Request, observer: Observer | None = None, planned: Plan | None = None) -> Manifest:
+    """Read everything `request` names into an event directory; a former one is replaced atomically."""
+    planned = planned or plan(request)
+    options = replace(request.options, keyed=request.labels is not None)
+    refinement = Refinement(
+        keys=read_labels(request.labels, planned.formats) if request.labels else None,
+        hosts=read_hosts(request.hosts) if request.hosts else None,
+        zone=read_zone(request.timezone) if request.timezone else None,
+    )
+    pipeline = Pipeline(planned.jobs, engine_named(request.engine), options, refinement, request.workers)
+    with replacing_directory(request.out) as directory:
+        writer = EventWriter(directory)
+        tallies = [_Tally() for _ in planned.jobs]
+        matched: set[str] = set()
+        rows = 0
+        try:
+            with Quarantine(directory) as quarantine:
+                for piece in pipeline:
+                    job = planned.jobs[piece.job]
+                    if piece.bad and request.on_bad == "fail":
+                        raise LogError(
+                            f"bad row: {piece.bad[0].reason}",
+                            where=str(job.file),
+                            line=piece.bad[0].line,
+                            remedy="Without --on-bad fail such rows go to quarantine/ and reading goes on.",
+                        )
+                    quarantine.add(str(job.file), piece.bad)
+                    tallies[piece.job].add(piece)
+                    matched |= piece.matched
+                    writer.write(piece.events.to_batches())
+                    rows += piece.seen
+                    if observer is not None:
+                        observer(rows, piece.read)
+            _check_yield(planned, tallies)
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
+        sources = tuple(tally.source(job) for tally, job in zip(tallies, planned.jobs, strict=True))
+        labels = {}
+        if refinement.keys is not None:
+            labels = {"entries": len(refinement.keys), "matched": len(matched)}
+        manifest = summarise(writer, sources, planned.skipped, labels)
+        write_manifest(directory, manifest)
+    return manifest
+
+
+def _check_yield(planned: Plan, tallies: list[_Tally]) -> None:
+    """Every SOURCE argument must have given at least one event."""
+    by_argument: dict[str, list[_Tally]] = {}
+    for job, tally in zip(planned.jobs, tallies, strict=True):
+        by_argument.setdefault(job.file.argument, []).append(tally)
+    for argument, group in by_argument.items():
+        if sum(tally.kept for tally in group):
+            continue
+        seen = sum(tally.seen for tally in group)
+        dropped = {**total(t.filtered for t in group), **total(t.bad for t in group)}
+        why = "; ".join(f"{rows:,} {reason}" for reason, rows in list(dropped.items())[:8])
+        raise LogError(
+            f"gives no event: {seen:,} rows seen" + (f" ({why})" if why else ""),
+            where=argument,
+            remedy="Check --format, --ntlm and --map; `entente formats` says what each format reads.",
+        )

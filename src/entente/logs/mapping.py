@@ -1,0 +1,32 @@
+"""The small TOML file that says how a csv log is to be read."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from entente.errors import ConfigError
+from entente.logs.formats.base import UNITS
+
+KEYS: dict[str, type] = {"columns": dict, "delimiter": str, "header": bool, "time_unit": str}
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Settings for `Options`: a table `columns`, and optionally delimiter, header and time_unit."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", where=path) from error
+    except ValueError as error:
+        raise ConfigError(f"is not valid TOML ({error})", where=path) from error
+    for key, value in table.items():
+        if key not in KEYS:
+            raise ConfigError(f"unknown key {key!r}", where=path, remedy=f"Keys: {', '.join(KEYS)}.")
+        if not isinstance(value, KEYS[key]):
+            raise ConfigError(f"{key} must be of type {KEYS[key].__name__}", where=path)
+    if table.get("time_unit", "s") not in UNITS:
+        raise ConfigError(f"time_unit is one of {', '.join(UNITS)}", where=path)
+    if "columns" in table:
+        table["columns"] = {name: str(column) for name, column in table["columns"].items()}
+    return table

@@ -1,0 +1,183 @@
+"""Read, split and evaluate side by side; results come out in the order of the lines."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from entente.logs.blocks import RawBlock, raw_columns, split
+from entente.logs.engines import Engine
+from entente.logs.formats.base import Delimited, Options
+from entente.logs.plan import Job
+from entente.logs.projection import projection
+from entente.logs.refine import Refinement
+from entente.logs.schema import COLUMNS, EVENT_SCHEMA
+from entente.logs.sources import line_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What became of one block of lines."""
+
+    job: int
+    events: pa.Table
+    seen: int
+    filtered: dict[str, int]
+    bad: list[BadRow]
+    matched: set[str]
+    """Keys of the labels file that occurred."""
+    read: int
+    """Bytes on disk that have been read so far, over all files."""
+
+
+class Pipeline:
+    """One reader thread, and workers that each have an engine of their own."""
+
+    def __init__(
+        self,
+        jobs: tuple[Job, ...],
+        engine: type[Engine],
+        options: Options,
+        refinement: Refinement,
+        workers: int | None = None,
+    ) -> None:
+        self._jobs = jobs
+        self._engine = engine
+        self._refinement = refinement
+        self._workers = 1 if not engine.parallel else workers or min(4, os.cpu_count() or 1)
+        self._projections = {
+            (job.format.name, raw_columns(job.layout)): engine.compile(
+                projection(job.format, raw_columns(job.layout), options)
+            )
+            for job in jobs
+        }
+        self._mine = threading.local()
+        self._stop = threading.Event()
+        self._room = threading.Semaphore(self._workers + 2)
+        self._ready: queue.SimpleQueue[Future[Piece] | BaseException | None] = queue.SimpleQueue()
+        self._read = 0
+
+    def __iter__(self) -> Iterator[Piece]:
+        with ThreadPoolExecutor(self._workers) as pool:
+            reader = threading.Thread(target=self._feed, args=(pool,), daemon=True)
+            reader.start()
+            try:
+                while (item := self._ready.get()) is not None:
+                    if isinstance(item, BaseException):
+                        raise item
+                    piece = item.result()
+                    self._room.release()
+                    yield piece
+            finally:
+                self._stop.set()
+                self._room.release()
+                reader.join()
+                pool.shutdown(cancel_futures=True)
+
+    def _feed(self, pool: ThreadPoolExecutor) -> None:
+        try:
+            for index, job in enumerate(self._jobs):
+                line = 1
+                for block in _until_end(line_blocks(job.file, self._progress), job):
+                    self._room.acquire()
+                    if self._stop.is_set():
+                        return
+                    self._ready.put(pool.submit(self._work, index, block, line, self._read))
+                    line += block.count(b"\n")
+        except BaseException as error:  # handed over to the thread that waits
+            self._ready.put(error)
+        else:
+            self._ready.put(None)
+
+    def _progress(self, read: int) -> None:
+        self._read += read
+
+    def _work(self, index: int, block: bytes, line: int, read: int) -> Piece:
+        job = self._jobs[index]
+        raw = split(block, line, job.layout)
+        rows = self._evaluate((job.format.name, raw_columns(job.layout)), raw.fields)
+        return _sort_out(index, rows, raw, block, line, read, self._refinement)
+
+    def _evaluate(self, key: tuple[str, tuple[str, ...]], fields: pa.Table) -> pa.Table:
+        engines: dict[Any, Engine] = self._mine.__dict__.setdefault("engines", {})
+        if key not in engines:
+            engines[key] = self._engine(self._projections[key])
+        return engines[key].evaluate(fields)
+
+
+def _until_end(blocks: Iterator[bytes], job: Job) -> Iterator[bytes]:
+    """Blocks up to the line that ends the rows, where the layout has one."""
+    end = job.layout.end if isinstance(job.layout, Delimited) else None
+    if end is None:
+        yield from blocks
+        return
+    for block in blocks:
+        place = (b"\n" + block.replace(b"\r\n", b"\n")).find(f"\n{end}\n".encode())
+        if place >= 0:
+            if place:
+                yield block.replace(b"\r\n", b"\n")[:place]
+            return
+        yield block
+
+
+def _sort_out(
+    index: int,
+    rows: pa.Table,
+    raw: RawBlock,
+    block: bytes,
+    first_line: int,
+    read: int,
+    refinement: Refinement,
+) -> Piece:
+    """Kept rows from filtered and bad ones, with counts of the former and places of the latter."""
+    seen = raw.fields.num_rows
+    reasons: dict[int, str] = {}
+    filtered: dict[str, int] = {}
+    dropped = np.zeros(seen, dtype=bool)
+    for name in ("filtered", "bad"):
+        column = rows[name]
+        if column.null_count == seen:
+            continue
+        hit = column.is_valid().to_numpy()
+        if raw.malformed:
+            hit = hit.copy()
+            hit[list(raw.malformed)] = False
+        dropped |= hit
+        if name == "bad":
+            places = np.flatnonzero(hit)
+            reasons = dict(zip(places.tolist(), column.take(pa.array(places)).to_pylist(), strict=True))
+        else:
+            counts = pc.value_counts(column.filter(pa.array(hit)))
+            filtered = {entry["values"]: entry["counts"] for entry in counts.to_pylist()}
+    reasons.update(raw.malformed)
+    dropped[list(raw.malformed)] = True
+    kept = rows.filter(pa.array(~dropped)) if dropped.any() else rows
+    kept, matched = refinement.apply(kept)
+    bad = []
+    if reasons:
+        texts = block.decode("utf-8", "replace").split("\n")
+        for row in sorted(reasons):
+            line = int(raw.lines[row])
+            bad.append(BadRow(line, reasons[row], texts[line - first_line].rstrip("\r")))
+    events = kept.select(list(COLUMNS)).cast(EVENT_SCHEMA)
+    return Piece(index, events, seen, filtered, bad, matched, read)
+
+
+Observer = Callable[[int, int], None]
+"""Hears (rows seen, bytes read) now and then."""

@@ -1,0 +1,115 @@
+"""Which file is read how: recognise formats, leave out what is no log, refuse what cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from entente.errors import LogError, UsageError
+from entente.logs.formats import format_named, recognise
+from entente.logs.formats.base import Format, Head, Layout, Options, Skip
+from entente.logs.sources import LogFile, find_files, read_head
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One file with everything that is needed to read it."""
+
+    file: LogFile
+    format: Format
+    layout: Layout
+    reason: str
+    """Why the file is taken for this format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    jobs: tuple[Job, ...]
+    skipped: dict[str, str]
+    """File -> why nothing of it is read."""
+
+    @property
+    def formats(self) -> list[Format]:
+        return list({job.format.name: job.format for job in self.jobs}.values())
+
+
+def make_plan(arguments: Sequence[str], format_name: str, options: Options) -> Plan:
+    """Look at the beginning of every file: one the user named must fit, one found in a folder may not."""
+    wanted = None if format_name == AUTO else format_named(format_name)
+    jobs: list[Job] = []
+    skipped: dict[str, str] = {}
+    for file in find_files(arguments):
+        head = read_head(file)
+        chosen = _choose(file, head, wanted)
+        if isinstance(chosen, Skip):
+            skipped[str(file)] = chosen.reason
+            continue
+        format, reason = chosen
+        layout = format.layout(head, options)
+        if isinstance(layout, Skip):
+            skipped[str(file)] = layout.reason
+        else:
+            jobs.append(Job(file, format, layout, reason))
+    if wanted is None:
+        jobs = _drop_tables_beside_logs(jobs, skipped)
+    for argument in arguments:
+        if not any(job.file.argument == argument for job in jobs):
+            _refuse(argument, format_name, skipped)
+    if options.ntlm and not all(job.format.ntlm for job in jobs):
+        other = next(job.format.name for job in jobs if not job.format.ntlm)
+        raise UsageError(f"--ntlm does not apply to {other} logs: they do not name the package")
+    return Plan(tuple(jobs), skipped)
+
+
+def _choose(file: LogFile, head: Head, wanted: Format | None) -> tuple[Format, str] | Skip:
+    if not head.first:
+        if file.listed:
+            return Skip("empty")
+        raise LogError("is empty", where=str(file), remedy="Nothing can be read from it.")
+    if wanted is not None:
+        reason = wanted.recognise(head)
+        if reason is not None:
+            return wanted, reason
+        other = recognise(head)
+        if file.listed and not (other is None and wanted.rank > 0):
+            return Skip(f"not {wanted.name}" if other is None else f"{other[0].name}, not {wanted.name}")
+        if other is not None and other[0].rank == 0:
+            raise LogError(
+                f"is not {wanted.name}: it looks like {other[0].name} ({other[1]})",
+                where=str(file),
+                remedy=f"Use --format {other[0].name} or --format auto.",
+            )
+        return wanted, "as told"
+    found = recognise(head)
+    if found is not None:
+        return found
+    if file.listed:
+        return Skip("no known format")
+    raise LogError(
+        f"is of no known format; it begins with {head.first[:60]!r}",
+        where=str(file),
+        remedy="Name it with --format; for any table use --format csv with --map time=..., src=..., dst=...",
+    )
+
+
+def _drop_tables_beside_logs(jobs: list[Job], skipped: dict[str, str]) -> list[Job]:
+    """In a folder of logs a CSV that happens to have fitting columns is somebody's notes."""
+    logs = {job.file.argument for job in jobs if job.format.rank == 0}
+    kept = []
+    for job in jobs:
+        if job.format.rank > 0 and job.file.listed and job.file.argument in logs:
+            skipped[str(job.file)] = f"a {job.format.name} table beside logs"
+        else:
+            kept.append(job)
+    return kept
+
+
+def _refuse(argument: str, format_name: str, skipped: dict[str, str]) -> None:
+    reasons = [f"{file}: {reason}" for file, reason in skipped.items()]
+    shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more" if len(reasons) > 5 else "")
+    kind = "known" if format_name == AUTO else format_name
+    raise LogError(
+        f"holds no {kind} log ({shown})", where=argument, remedy="`entente formats` lists what can be read."
+    )

@@ -1,0 +1,155 @@
+"""SOURCE arguments -> log files -> blocks of whole lines, decompressed on the way."""
+
+from __future__ import annotations
+
+import glob
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from entente.errors import LogError
+from entente.logs.decompression import Chunks, opened
+from entente.logs.formats.base import Head
+
+HEAD_BYTES = 1 << 16
+LONGEST_LINE = 1 << 26
+BLOCK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of lines: a plain or compressed file, or a member of a zip archive."""
+
+    path: Path
+    argument: str
+    """The SOURCE argument that led here."""
+    member: str | None = None
+    listed: bool = False
+    """Found in a directory or by a glob, so that it may turn out to be something else."""
+    size: int = 0
+    """Bytes to read, for progress."""
+
+    @property
+    def name(self) -> str:
+        """File name without folder, for recognition."""
+        return Path(self.member).name if self.member else self.path.name
+
+    def __str__(self) -> str:
+        return f"{self.path}!{self.member}" if self.member else str(self.path)
+
+
+def find_files(arguments: Sequence[str]) -> list[LogFile]:
+    """Every file the arguments lead to, in a fixed order; a LogError where an argument leads nowhere."""
+    found: dict[tuple[Path, str | None], LogFile] = {}
+    for argument in arguments:
+        path = Path(argument)
+        if path.is_dir():
+            paths = [file for file in path.rglob("*") if file.is_file() and not _hidden(file, path)]
+            if not paths:
+                raise LogError("is a directory without any file", where=path)
+        elif path.exists():
+            paths = [path]
+        else:
+            paths = [Path(file) for file in glob.glob(argument, recursive=True) if Path(file).is_file()]
+            if not paths:
+                raise LogError(
+                    "does not exist" if not glob.has_magic(argument) else "matches no file",
+                    where=argument,
+                    remedy="Check the path; quote a glob so that the shell leaves it alone.",
+                )
+        listed = paths != [path]
+        for file in sorted(paths, key=_natural):
+            for member, size in _members(file):
+                found.setdefault((file, member), LogFile(file, argument, member, listed, size))
+    return list(found.values())
+
+
+def _hidden(file: Path, root: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in file.relative_to(root).parts)
+
+
+def _natural(path: Path) -> list[tuple[int, int | str]]:
+    """Sort key in which log.2 comes before log.10."""
+    parts = re.split(r"(\d+)", str(path))
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
+
+
+def _members(file: Path) -> list[tuple[str | None, int]]:
+    """(member, bytes) for each file in a zip archive; the file itself when it is none."""
+    try:
+        with file.open("rb") as opened_file:
+            if opened_file.read(4) != b"PK\x03\x04":
+                return [(None, file.stat().st_size)]
+        with zipfile.ZipFile(file) as archive:
+            members = sorted(
+                (info.filename, info.file_size) for info in archive.infolist() if not info.is_dir()
+            )
+    except OSError as error:
+        raise unreadable(file, error) from error
+    except zipfile.BadZipFile as error:
+        raise LogError(f"is a damaged zip archive ({error})", where=file, remedy="Fetch it again.") from error
+    return [(name, size) for name, size in members if not Path(name).name.startswith((".", "_"))]
+
+
+def unreadable(file: Path | str, error: OSError) -> LogError:
+    return LogError(
+        f"cannot be read ({error.strerror or error})", where=file, remedy="Check its permissions."
+    )
+
+
+@contextmanager
+def opened_log(file: LogFile, progress: Callable[[int], None] | None = None) -> Iterator[Chunks]:
+    """The file's text in pieces of any size; `progress` hears how many bytes on disk were read."""
+    try:
+        with opened(file.path, file.member, progress or (lambda _: None)) as chunks:
+            yield chunks
+    except OSError as error:
+        raise unreadable(str(file), error) from error
+
+
+def read_head(file: LogFile) -> Head:
+    """The first lines of the file; a LogError when there is no text in it."""
+    start = b""
+    with opened_log(file) as chunks:
+        for chunk in chunks:
+            start += chunk
+            if len(start) >= HEAD_BYTES:
+                break
+        else:
+            start += b"\n"
+    start = start.removeprefix(b"\xef\xbb\xbf")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise LogError(
+            "is UTF-16 text", where=str(file), remedy="Convert it: iconv -f UTF-16 -t UTF-8 IN > OUT."
+        )
+    text = start[: start.rfind(b"\n") + 1].decode("utf-8", "replace")
+    return Head(file.name, tuple(line.rstrip("\r") for line in text.split("\n")[:-1]))
+
+
+def line_blocks(file: LogFile, progress: Callable[[int], None], size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """Blocks of whole lines, each ending in a line end, about `size` bytes long."""
+    kept: list[bytes] = []
+    length = 0
+    first = True
+    with opened_log(file, progress) as chunks:
+        for chunk in chunks:
+            if first:
+                chunk = chunk.removeprefix(b"\xef\xbb\xbf")
+                first = False
+            kept.append(chunk)
+            length += len(chunk)
+            if length < size:
+                continue
+            joined = b"".join(kept)
+            cut = joined.rfind(b"\n") + 1
+            if cut:
+                yield joined[:cut]
+            elif length > LONGEST_LINE:
+                raise LogError("has a line of more than 64 MB: this is no log", where=str(file))
+            kept, length = [joined[cut:]], len(joined) - cut
+    rest = b"".join(kept)
+    if rest:
+        yield rest if rest.endswith(b"\n") else rest + b"\n"
