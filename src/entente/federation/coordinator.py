@@ -90,6 +90,11 @@ class Coordinator:
         """Mechanism, noise and epsilon for the rounds released so far."""
         return self._release.report()
 
+    @property
+    def task_id(self) -> int:
+        """The present task's id; records with a smaller one are final, whatever happens later."""
+        return self._id
+
     def next_task(self) -> Task | None:
         """The task for all silos; the same one until it is concluded, None when the run is over."""
         if self._task is None and self.stopped is None:
@@ -212,6 +217,7 @@ class Coordinator:
         refused = {name: {"refused": reason} for name, reason in intake.refused.items()}
         record = {
             "kind": task.kind,
+            "id": task.id,
             "round": task.round,
             "attempt": self._attempt + 1,
             "validation": validation,

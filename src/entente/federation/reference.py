@@ -23,6 +23,9 @@ from entente.graphs.temporal import Int32
 
 UInt64 = NDArray[np.uint64]
 MOST_EDGES = 200_000_000
+KNOWN = -1
+PIECE = 16384  # slots drawn at a time, so that they stay in the cache
+TRIES = 32  # draws that a repeated target is offered at a time
 
 
 def mix(values: UInt64) -> UInt64:
@@ -50,55 +53,63 @@ def barabasi_albert(n: int, m: int, seed: int) -> tuple[Int32, Int32]:
             f"a reference graph of {n} hosts and m = {m} has {edges} edges, more than {MOST_EDGES}",
             remedy="Lower federation.max_hosts or federation.m.",
         )
-    slots = np.arange(edges, dtype=np.int64)
-    source = (slots // m + m).astype(np.int32)
+    source = np.repeat(np.arange(m, n, dtype=np.int32), m)
     drawn = _resolve(m, seed, source)
     target = drawn.copy()
     _redraw(target.reshape(-1, m), m, seed, drawn)
     return source, target
 
 
-def _draw(seed: int, slots: NDArray[np.int64], attempts: NDArray[np.int64], m: int) -> NDArray[np.int64]:
-    """Which end of which older edge the slots choose: end 2e is the source of edge e, 2e + 1 its target."""
+def _draw(seed: int, slots: UInt64, attempts: UInt64, older: UInt64) -> UInt64:
+    """Which of the `older` ends the slots choose: end 2e is the source of edge e, end 2e + 1 its target."""
     key = mix(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
-    words = mix(mix(slots.astype(np.uint64) ^ key) + attempts.astype(np.uint64))
-    older = (slots // m * m * 2).astype(np.uint64)  # ends of all edges of the nodes before this one
-    chosen: NDArray[np.int64] = (words % older).astype(np.int64)
-    return chosen
+    return mix(mix(slots ^ key) + attempts) % older
 
 
 def _resolve(m: int, seed: int, source: Int32) -> Int32:
     """The first draw of every slot, chains of references followed to a node."""
     edges = len(source)
-    parent = np.arange(edges, dtype=np.int32)
-    value = np.arange(edges, dtype=np.int32)  # of roots; the first node takes the m first nodes
-    slots = np.arange(m, edges, dtype=np.int64)
-    ends = _draw(seed, slots, np.zeros(1, dtype=np.int64), m)
-    edge = (ends >> 1).astype(np.int32)
-    is_source = (ends & 1) == 0
-    value[m:] = np.where(is_source, source[edge], 0)
-    parent[m:] = np.where(is_source, parent[m:], edge)
-    del slots, ends, edge, is_source
-    while True:
-        further = parent[parent]
-        if np.array_equal(further, parent):
-            return value[parent]
-        parent = further
+    target, parent = np.empty(edges, dtype=np.int32), np.empty(edges, dtype=np.int32)
+    target[:m], parent[:m] = np.arange(m), KNOWN  # the first new node takes all of the m first nodes
+    for at in range(m, edges, PIECE):
+        piece = slice(at, min(at + PIECE, edges))
+        slots = np.arange(piece.start, piece.stop, dtype=np.uint64)
+        older = slots // np.uint64(m) * np.uint64(2 * m)
+        ends = _draw(seed, slots, np.zeros(1, dtype=np.uint64), older)
+        edge = (ends >> np.uint64(1)).astype(np.int32)
+        target[piece] = source.take(edge)
+        parent[piece] = np.where(ends & np.uint64(1), edge, KNOWN)
+    waiting = np.flatnonzero(parent != KNOWN)  # slots that repeat another slot's target
+    while len(waiting):
+        above = parent[waiting]
+        further = parent[above]
+        known = further == KNOWN
+        target[waiting[known]] = target[above[known]]
+        # Children read the parents of this turn, so a slot counts as known from the next turn on.
+        parent[waiting] = further
+        waiting = waiting[~known]
+    return target
 
 
 def _redraw(targets: Int32, m: int, seed: int, drawn: Int32) -> None:
     """Give every repeated target of a node another draw, first slot first, until all are distinct."""
     ordered = np.sort(targets, axis=1)
     nodes = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-    attempts = np.zeros((len(nodes), m), dtype=np.int64)
+    used = np.zeros((len(nodes), m), dtype=np.int64)  # draws that a slot has behind it
+    tries = np.arange(1, TRIES + 1)
     while len(nodes):
         rows = targets[nodes]
-        earlier = (rows[:, :, None] == rows[:, None, :]) & np.tri(m, k=-1, dtype=bool)
-        repeated = earlier.any(axis=2)
-        open_ = repeated.any(axis=1)
-        nodes, attempts, slot = nodes[open_], attempts[open_], repeated[open_].argmax(axis=1)
+        repeated = ((rows[:, :, None] == rows[:, None, :]) & np.tri(m, k=-1, dtype=bool)).any(axis=2)
+        left = repeated.any(axis=1)
+        nodes, used, rows, slot = nodes[left], used[left], rows[left], repeated[left].argmax(axis=1)
         line = np.arange(len(nodes))
-        attempts[line, slot] += 1
-        ends = _draw(seed, nodes * m + slot, attempts[line, slot], m)
-        edge = ends >> 1
-        targets[nodes, slot] = np.where(ends & 1, drawn[edge], edge // m + m)
+        attempts = used[line, slot][:, None] + tries
+        first = (nodes * m)[:, None]
+        ends = _draw(seed, *(v.astype(np.uint64) for v in (first + slot[:, None], attempts, 2 * first)))
+        edge = (ends >> np.uint64(1)).astype(np.int64)
+        offered = np.where(ends & np.uint64(1), drawn[edge], edge // m + m)
+        taken = (offered[:, :, None] == rows[:, None, :]) & (np.arange(m) < slot[:, None])[:, None, :]
+        free = ~taken.any(axis=2)
+        found, choice = free.any(axis=1), free.argmax(axis=1)
+        targets[nodes[found], slot[found]] = offered[found, choice[found]]
+        used[line, slot] += np.where(found, choice + 1, TRIES)

@@ -9,9 +9,11 @@ different multisets collide with a chance of about 2^-64.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from entente.errors import ConfigError
 from entente.federation.reference import UInt64, mix
@@ -30,15 +32,16 @@ def sketch(
     src: NDArray[np.integer], dst: NDArray[np.integer], labels: str = "log-degree", iterations: int = 3
 ) -> Histogram:
     """The histogram of the undirected simple graph behind the edges; hosts without an edge do not count."""
-    starts, neighbours = _neighbours(src, dst)
-    degrees = np.diff(np.append(starts, len(neighbours))).astype(np.uint64)
-    current = mix(first_labels(degrees, labels))
-    found = [np.unique(current, return_counts=True)]
+    graph = _adjacency(src, dst)
+    degrees = np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0])
+    linked = degrees > 0
+    current = mix(first_labels(degrees.astype(np.uint64), labels))
+    found = [np.unique(current[linked], return_counts=True)]
     for depth in range(1, iterations + 1):
-        if len(starts):
-            around = np.add.reduceat(mix(current)[neighbours], starts)
-            current = mix(mix(current + np.uint64(depth)) ^ mix(around))
-        found.append(np.unique(current, return_counts=True))
+        hashed = mix(current)
+        around = graph @ hashed + graph.T @ hashed
+        current = mix(mix(current + np.uint64(depth)) ^ mix(around))
+        found.append(np.unique(current[linked], return_counts=True))
     every = np.concatenate([values for values, _ in found])
     order = np.argsort(every)
     return Histogram(every[order], np.concatenate([counts for _, counts in found])[order])
@@ -61,18 +64,26 @@ def jaccard(one: Histogram, other: Histogram) -> float:
     return shared / largest if largest else 0.0
 
 
-def _neighbours(src: NDArray[np.integer], dst: NDArray[np.integer]) -> tuple[Int64, NDArray[np.uint32]]:
-    """Neighbour lists, one after the other, and where each node's list starts; nodes renumbered densely."""
+def _adjacency(src: NDArray[np.integer], dst: NDArray[np.integer]) -> Any:
+    """The upper half of the adjacency matrix, every pair once, with 1 modulo 2^64 in it."""
     apart = src != dst
-    left, right = src[apart].astype(np.uint64), dst[apart].astype(np.uint64)
-    both = np.concatenate((left << np.uint64(32) | right, right << np.uint64(32) | left))
-    del left, right, apart
-    both.sort()
-    if len(both):
-        both = both[np.append(True, both[1:] != both[:-1])]
-    node = (both >> np.uint64(32)).astype(np.uint32)
-    change = np.append(True, node[1:] != node[:-1]) if len(node) else np.empty(0, dtype=bool)
-    starts = np.flatnonzero(change)
-    number = np.zeros(int(node[-1]) + 1 if len(node) else 0, dtype=np.uint32)
-    number[node[starts]] = np.arange(len(starts), dtype=np.uint32)
-    return starts, number[(both & np.uint64(0xFFFFFFFF)).astype(np.uint32)]
+    src, dst = src[apart].astype(np.int32), dst[apart].astype(np.int32)
+    low, high = np.minimum(src, dst), np.maximum(src, dst)
+    nodes = int(high.max()) + 1 if len(high) else 0
+    del src, dst, apart
+    for _ in range(2):  # by the higher end, then by the lower: a radix sort of pairs
+        order = _counting_sort(high, nodes)
+        low, high = high.take(order), low.take(order)
+    if len(low):
+        new = np.append(True, (low[1:] != low[:-1]) | (high[1:] != high[:-1]))
+        low, high = low[new], high[new]
+    starts = np.append(0, np.cumsum(np.bincount(low, minlength=nodes)))
+    return csr_array((np.ones(len(high), dtype=np.uint64), high, starts), shape=(nodes, nodes))
+
+
+def _counting_sort(keys: NDArray[np.int32], values: int) -> NDArray[np.integer]:
+    """The stable order of keys below `values`, in linear time: a sparse matrix's transposition counts."""
+    rows = np.arange(len(keys) + 1)
+    matrix = csr_array((np.ones(len(keys), dtype=np.int8), keys, rows), shape=(len(keys), max(1, values)))
+    order: NDArray[np.integer] = matrix.tocsc().indices
+    return order

@@ -1,0 +1,72 @@
+"""Centred clipping: updates count by how they differ from the last step, and only so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entente.artifacts import Arrays
+from entente.config import Aggregation
+from entente.errors import RefusedError
+from entente.federation.aggregators.base import Aggregator, Contribution, Credit, Layout, Vector
+from entente.federation.aggregators.streaming import Float64, moved, pieces
+
+
+class CentredClipping(Aggregator):
+    """v <- v + mean over silos of clip(update - v, radius); w_{i+1} = w_i + v. v is kept between rounds.
+
+    No silo moves v by more than radius / K in a round.
+    """
+
+    name = "centred-clipping"
+    summary = "The last step, corrected by each update within a radius."
+
+    def __init__(self, config: Aggregation, layout: Layout) -> None:
+        super().__init__(config, layout)
+        self._centre: Float64 = np.zeros(layout.size)
+
+    def begin(self, current: Vector) -> None:
+        self._current = current
+        self._correction: Float64 = np.zeros(self.layout.size)
+        self._silos = 0
+
+    def add(self, contribution: Contribution) -> Credit:
+        square = length = dot = own = base = 0.0
+        for piece in self._pieces():
+            given, current = contribution.vector[piece].astype(np.float64), self._current[piece]
+            apart = given - current - self._centre[piece]
+            square += float(np.add.reduce(apart * apart))
+            length += float(np.add.reduce((given - current) ** 2))
+            dot += float(np.add.reduce(given * current))
+            own += float(np.add.reduce(given * given))
+            base += float(np.add.reduce(np.square(current, dtype=np.float64)))
+        if not math.isfinite(square):
+            raise RefusedError("weights are not finite")
+        distance, norm = math.sqrt(square), math.sqrt(length)
+        scale = min(1.0, self.config.radius / distance) if distance > 0 else 1.0
+        for piece in self._pieces():
+            given = contribution.vector[piece].astype(np.float64)
+            self._correction[piece] += scale * (given - self._current[piece] - self._centre[piece])
+        self._silos += 1
+        models = math.sqrt(own) * math.sqrt(base)
+        cosine = min(1.0, max(0.0, dot / models)) if models > 0 else 0.0
+        return Credit(contribution.similarity, cosine, norm, scale, norm, clipped=scale < 1.0)
+
+    def finish(self) -> Vector:
+        if not self._silos:
+            return self._current.copy()
+        self._centre = self._centre + self._correction / self._silos
+        return moved(self._current, self._centre)
+
+    def _pieces(self) -> list[slice]:
+        return pieces(slice(0, self.layout.size))
+
+    def state(self) -> Arrays:
+        return {"centre": self._centre.copy()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._centre = np.array(state["centre"], dtype=np.float64)
