@@ -183,8 +183,8 @@ class Euler(NeuralDetector):
             else:
                 before = len(z) - adjacency.layout.nodes + node
                 row = np.where(pairs.window > 0, self._row(adjacency, pairs.window - 1, node), before)
-            ends.append(z.index_select(0, indices(row).to(self.device)))
-        logits: Tensor = self.module.decoder(*ends)
+            ends.append(indices(row).to(self.device))
+        logits: Tensor = self.module.decoder(z, *ends)
         return logits
 
     def _row(self, adjacency: Adjacency, window: Int64, node: Int64) -> Int64:

@@ -55,13 +55,11 @@ class EulerModel(nn.Module):
     ) -> tuple[Tensor, States]:
         """Z and the states after the last window.
 
-        Z has one row per window and host, or, without recurrence, one per receiver and idle host:
-        `Embeddings.row` finds them.
+        Z has one row per window and host, or, without recurrence, one per receiver and idle host.
         """
         layout: Layout = adjacency.layout
         table = self.encoder(rows, adjacency, noise)
         if self.recurrence is None:
             return self.projection(table), ()
-        history = self.recurrence(table, layout, initial)
-        flat = history[0].reshape(layout.windows * layout.nodes, -1)
-        return self.projection(flat), tuple(state[-1] for state in history)
+        z, after = self.recurrence(table, layout, initial, self.projection)
+        return z.view(layout.windows * layout.nodes, -1), after

@@ -3,7 +3,8 @@
 Hosts are independent, so a block of them goes through all windows while its gates stay in the cache.
 An idle host's input gates are computed once, not once per window. Only the hidden states are kept for
 the backward pass, which recomputes the gates of a window from the state before it: memory per window is
-one state per host, however long the history.
+one state and one embedding per host, however long the history. The projection of a state to an embedding
+is part of the same walk, so that its gradients never exist for all windows at once.
 """
 
 from __future__ import annotations
@@ -132,9 +133,12 @@ class _Recur(torch.autograd.Function):
         w_hidden: Tensor,
         b_input: Tensor,
         b_hidden: Tensor,
+        w_out: Tensor,
+        b_out: Tensor,
         *initial: Tensor,
     ) -> States:
         width, received = w_hidden.shape[1], layout.rows
+        z = x.new_empty(layout.windows, layout.nodes, len(w_out))
         history = tuple(x.new_empty(layout.windows, layout.nodes, width) for _ in initial)
         blocks = _Blocks(layout)
         for hosts, rows, starts in blocks:
@@ -151,20 +155,22 @@ class _Recur(torch.autograd.Function):
                 states = cell.step(from_input, from_hidden, states)
                 for whole, state in zip(history, states, strict=True):
                     whole[t, hosts] = state
+                torch.addmm(b_out, states[0], w_out.T, out=z[t, hosts])
         ctx.cell, ctx.blocks = cell, blocks
-        ctx.save_for_backward(x, w_input, w_hidden, b_input, b_hidden, *initial, *history)
-        ctx.mark_non_differentiable(*history[1:])
-        return history
+        ctx.save_for_backward(x, w_input, w_hidden, b_input, b_hidden, w_out, *initial, *history)
+        ctx.mark_non_differentiable(*history)
+        return z, *history
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         cell, blocks = ctx.cell, ctx.blocks
-        x, w_input, w_hidden, b_input, b_hidden, *saved = ctx.saved_tensors
+        x, w_input, w_hidden, b_input, b_hidden, w_out, *saved = ctx.saved_tensors
         initial, history = saved[: cell.states], saved[cell.states :]
         received = blocks.layout.rows
         dx = torch.empty_like(x)
         dw_input, dw_hidden = torch.zeros_like(w_input), torch.zeros_like(w_hidden)
         db_input, db_hidden = torch.zeros_like(b_input), torch.zeros_like(b_hidden)
+        dw_out, db_out = torch.zeros_like(w_out), w_out.new_zeros(len(w_out))
         for hosts, rows, starts in blocks:
             x_idle, x_active, local = x[received:][hosts], x[rows], blocks.local[rows]
             idle = torch.addmm(b_input, x_idle, w_input.T)
@@ -181,7 +187,10 @@ class _Recur(torch.autograd.Function):
                     if t
                     else tuple(state[hosts] for state in initial)
                 )
-                d_states = (d_states[0] + gradients[0][t, hosts], *d_states[1:])
+                dz = gradients[0][t, hosts]
+                dw_out.addmm_(dz.T, after[0])
+                db_out += dz.sum(dim=0)
+                d_states = (d_states[0].addmm_(dz, w_out), *d_states[1:])
                 from_input = idle.index_copy(0, chosen, active[low:high]) if high > low else idle
                 from_hidden = torch.addmm(b_hidden, states[0], w_hidden.T)
                 to_input, to_hidden, d_states = cell.step_back(
@@ -198,7 +207,8 @@ class _Recur(torch.autograd.Function):
             db_input += d_active.sum(dim=0) + d_idle.sum(dim=0)
             torch.mm(d_active, w_input, out=dx[rows])
             dx[received:][hosts] = d_idle @ w_input
-        return (None, None, dx, dw_input, dw_hidden, db_input, db_hidden, *([None] * len(initial)))
+        weights = (dw_input, dw_hidden, db_input, db_hidden, dw_out, db_out)
+        return (None, None, dx, *weights, *([None] * len(initial)))
 
 
 class Recurrence(nn.Module):
@@ -213,9 +223,23 @@ class Recurrence(nn.Module):
         self.bias_ih = nn.Parameter(torch.empty(rows).uniform_(-bound, bound))
         self.bias_hh = nn.Parameter(torch.empty(rows).uniform_(-bound, bound))
 
-    def forward(self, x: Tensor, layout: Layout, initial: States) -> States:
-        """The states after every window, [windows, hosts, width]; `x`: receivers' rows, then idle hosts'."""
-        history: States = _Recur.apply(  # type: ignore[no-untyped-call]
-            self.cell, layout, x, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, *initial
+    def forward(
+        self, x: Tensor, layout: Layout, initial: States, projection: nn.Linear
+    ) -> tuple[Tensor, States]:
+        """Projected states of every window [windows, hosts, outputs], and the states after the last one.
+
+        `x`: receivers' rows, then idle hosts' rows.
+        """
+        z, *history = _Recur.apply(  # type: ignore[no-untyped-call]
+            self.cell,
+            layout,
+            x,
+            self.weight_ih,
+            self.weight_hh,
+            self.bias_ih,
+            self.bias_hh,
+            projection.weight,
+            projection.bias,
+            *initial,
         )
-        return history
+        return z, tuple(states[-1] for states in history)

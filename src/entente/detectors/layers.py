@@ -6,6 +6,7 @@ identity features X = I the product XW is a lookup in W, so a first layer's dens
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -177,11 +178,40 @@ def _largest(values: Tensor, starts: Int64) -> Tensor:
 GRAPH_LAYERS: dict[str, type[GraphLayer]] = {"gcn": GCN, "sage": SAGE, "gat": GAT}
 
 
+class _Products(torch.autograd.Function):
+    """Inner products of pairs of rows, some thousand pairs at a time: no gathered copy of the whole table."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, src: Tensor, dst: Tensor) -> Tensor:
+        ctx.save_for_backward(z, src, dst)
+        return torch.cat(
+            [(z.index_select(0, a) * z.index_select(0, b)).sum(dim=1) for a, b in _parts(src, dst)]
+        )
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        z, src, dst = ctx.saved_tensors
+        dz = torch.zeros_like(z)
+        for (a, b), gradient in zip(_parts(src, dst), gradients[0].split(PAIRS), strict=True):
+            dz.index_add_(0, a, z.index_select(0, b).mul_(gradient[:, None]))
+            dz.index_add_(0, b, z.index_select(0, a).mul_(gradient[:, None]))
+        return dz, None, None
+
+
+PAIRS = 1 << 14
+"""Pairs whose embeddings are gathered at once."""
+
+
+def _parts(src: Tensor, dst: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(src.split(PAIRS), dst.split(PAIRS), strict=True)
+
+
 class InnerProduct(nn.Module):
     """The logit of an edge is the inner product of its endpoints: nothing to train."""
 
-    def forward(self, src: Tensor, dst: Tensor) -> Tensor:
-        return (src * dst).sum(dim=1)
+    def forward(self, z: Tensor, src: Tensor, dst: Tensor) -> Tensor:
+        logits: Tensor = _Products.apply(z, src, dst)  # type: ignore[no-untyped-call]
+        return logits
 
 
 class MLP(nn.Module):
@@ -192,6 +222,7 @@ class MLP(nn.Module):
         self.hidden = nn.Linear(2 * embedding, embedding)
         self.out = nn.Linear(embedding, 1)
 
-    def forward(self, src: Tensor, dst: Tensor) -> Tensor:
-        logits: Tensor = self.out(torch.relu(self.hidden(torch.cat((src, dst), dim=1))))
+    def forward(self, z: Tensor, src: Tensor, dst: Tensor) -> Tensor:
+        both = torch.cat((z.index_select(0, src), z.index_select(0, dst)), dim=1)
+        logits: Tensor = self.out(torch.relu(self.hidden(both)))
         return logits[:, 0]
