@@ -137,6 +137,9 @@ class RunFolder:
         """A silo's temporal state at the end of the test, so that detection goes on from there."""
         _write(self.path / "state", _file(silo), (dict(facts), state))
 
+    def has_state(self, silo: str) -> bool:
+        return (self.path / "state" / f"{_file(silo)}.json").exists()
+
     def read_state(self, silo: str) -> Saved:
         return _read(self.path / "state", _file(silo))
 

@@ -19,6 +19,9 @@ from entente.detectors import create
 from entente.detectors.base import Detector, GraphShape, State
 from entente.runtime.assembly import Dataset, SiloData
 
+NEVER = float(np.finfo(np.float32).max)
+"""Threshold of a silo that has not one benign edge to learn it from."""
+
 BASELINES = ("first-seen", "pair-frequency", "rare-target", "novelty-burst")
 
 
@@ -36,16 +39,8 @@ class Scored:
     window_seconds: float
 
     def metrics(self, budgets: tuple[int, ...]) -> Metrics:
-        """Ranking by score; alerts are what exceeds the threshold of the silo that scored it."""
-        width = self.window_seconds
-        ranked = evaluate(self.score, self.label, self._number(), float("inf"), width, budgets)
-        raised = (self.score > self.threshold).astype(np.float32)
-        alerts = evaluate(raised, self.label, self._number(), 0.5, width, ())
-        threshold = float(np.median(self.threshold)) if len(self.threshold) else 0.0
-        return replace(alerts, ap=ranked.ap, auc=ranked.auc, recall_at=ranked.recall_at, threshold=threshold)
-
-    def _number(self) -> NDArray[np.int64]:
-        return (self.window // round(self.window_seconds * 1_000_000)).astype(np.int64)
+        """Ranking by score; an alert is what exceeds the threshold of the silo that scored it."""
+        return evaluate(self.score, self.label, self.window, self.threshold, self.window_seconds, budgets)
 
     def table(self) -> pa.Table:
         columns: dict[str, Any] = {
@@ -98,9 +93,9 @@ def score_silo(
     """Warm up on training windows, learn the threshold on validation windows, score the test."""
     _, state = detector.score(silo.train, detector.initial_state(silo.train))
     seen, state = detector.score(silo.validation, state)
-    if not len(seen):  # a silo that was silent in the validation windows
+    if not len(seen):  # silent in the validation windows: the training windows have to do
         seen, _ = detector.score(silo.train, detector.initial_state(silo.train))
-    threshold = learn_threshold(seen, false_alarms) if len(seen) else float("inf")
+    threshold = learn_threshold(seen, false_alarms) if len(seen) else NEVER
     scores, state = detector.score(silo.test, state)
     return scores, threshold, state
 

@@ -55,13 +55,18 @@ def train(
     facts |= {
         "detector": experiment.detector.name,
         "shape": {"table_size": shape.table_size, "rows_per_host": shape.rows_per_host},
-        "thresholds": {n: t if t < float("inf") else None for n, t in evaluation.thresholds.items()},
+        "thresholds": evaluation.thresholds,
     }
     folder.write_model(models, facts)
     for name, silo in dataset.silos.items():
-        names = {"hosts": silo.names.tolist(), "own": silo.own.tolist(), "until": silo.test.start}
-        names["until"] += silo.test.width * silo.test.num_windows
-        folder.write_state(name, evaluation.states[name], names)
+        test = silo.test
+        memory = {
+            "hosts": silo.names.tolist(),
+            "own": silo.own.tolist(),
+            "rows": test.rows.tolist(),
+            "until": test.start + test.width * test.num_windows,
+        }
+        folder.write_state(name, evaluation.states[name], memory)
     write_scores(folder.path / "scores.parquet", evaluation)
     write_json(folder.path / "metrics.json", metrics)
     return Run(folder, models, evaluation, metrics)

@@ -1,0 +1,139 @@
+"""New events and a finished run -> alerts, going on where the run (or the last call) stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from entente.config import Experiment
+from entente.detection.alerts import Alert, ScoredEdges, build_alerts
+from entente.detectors import available
+from entente.detectors.base import GraphShape
+from entente.errors import GraphError, UsageError
+from entente.graphs.identity import MINIMUM_SECRET, KeyedHash, make_identity
+from entente.graphs.snapshots import Timeline, read_timeline
+from entente.graphs.temporal import Int32, TemporalGraph
+from entente.logs.schema import MICROSECONDS
+from entente.runtime.assembly import EVERYTHING, make_detector
+from entente.runtime.checkpoint import RunFolder
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """One silo's outcome on new events."""
+
+    silo: str
+    alerts: tuple[Alert, ...]
+    edges: int
+    windows: int
+    new_hosts: int
+
+
+def detect(
+    run: RunFolder, events: Path, silos: Sequence[str] = (), keep: RunFolder | None = None
+) -> list[Finding]:
+    """Score new windows for the named silos (all by default).
+
+    Windows up to the run's end are left out: they have been scored. With `keep`, each silo's state
+    after the last window is stored there, and the next call with the same folder goes on from it.
+    """
+    experiment = run.experiment()
+    models, facts = run.read_model()
+    known = sorted(facts["thresholds"])
+    for name in silos:
+        if name not in known:
+            raise UsageError(f"the run has no silo {name!r}", remedy=f"It has: {', '.join(known)}.")
+    shape = GraphShape(**facts["shape"])
+    findings = []
+    for name in silos or known:
+        source = keep if keep is not None and keep.has_state(name) else run
+        memory, state = source.read_state(name)
+        merged = available()[experiment.detector.name].merged
+        timeline = _read(experiment, events, int(memory["until"]), merged)
+        graph, known_hosts = _graph(experiment, timeline, memory, shape, name)
+        names = np.array(known_hosts["hosts"], dtype=np.str_)
+        detector = make_detector(experiment, shape)
+        detector.load_weights(models.get(name, models.get("", {})))
+        scores, state = detector.score(graph, state)
+        edges = ScoredEdges(
+            window=graph.start + graph.window_of_edge() * graph.width,
+            src=names[graph.src],
+            dst=names[graph.dst],
+            score=scores.astype(np.float64),
+            silo=np.full(len(scores), name),
+        )
+        alerts = build_alerts(edges, facts["thresholds"][name], graph.width / MICROSECONDS)
+        if keep is not None:
+            until = graph.start + graph.num_windows * graph.width
+            keep.write_state(name, state, {**known_hosts, "until": until})
+        new = len(names) - len(memory["hosts"])
+        findings.append(Finding(name, alerts, graph.num_edges, graph.num_windows, new))
+    return findings
+
+
+def _read(experiment: Experiment, events: Path, until: int, merged: bool) -> Timeline:
+    """Whole windows from where the state stands; events before it have been scored already."""
+    try:
+        return read_timeline(events, experiment.data.window, until / MICROSECONDS, merged=merged)
+    except GraphError as error:
+        raise GraphError(
+            f"no event lies after second {until / MICROSECONDS:.0f}, where the run stopped",
+            where=events,
+            remedy="Ingest newer logs, or leave out --state to start from the run's own end.",
+        ) from error
+
+
+def _graph(
+    experiment: Experiment, timeline: Timeline, memory: Mapping[str, Any], shape: GraphShape, silo: str
+) -> tuple[TemporalGraph, dict[str, Any]]:
+    """The silo's view of new windows; hosts it knows keep their numbers, new ones are appended."""
+    hosts, owned = memory["hosts"], memory["own"]
+    alone = silo == EVERYTHING
+    place = {host: i for i, host in enumerate(hosts)}
+    own = {host for host, is_own in zip(hosts, owned, strict=True) if is_own}
+    mine = np.array([alone or host in own for host in timeline.hosts.tolist()], dtype=bool)
+    from_own, to_own = mine[timeline.src], mine[timeline.dst]
+    keep = from_own | to_own if experiment.graph.augmentation else from_own & to_own
+    used = np.unique(np.concatenate([timeline.src[keep], timeline.dst[keep]]))
+    fresh = [host for host in timeline.hosts[used].tolist() if host not in place]
+    place |= {host: len(hosts) + i for i, host in enumerate(fresh)}
+    number = np.array([place.get(host, -1) for host in timeline.hosts.tolist()], dtype=np.int32)
+    known_rows = np.array(memory["rows"], dtype=np.int32).reshape(-1, shape.rows_per_host)
+    rows = np.concatenate([known_rows, _new_rows(experiment, fresh, shape)])
+    kept = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
+    graph = TemporalGraph(
+        rows=rows,
+        table_size=shape.table_size,
+        start=timeline.start,
+        width=timeline.width,
+        offsets=kept[timeline.offsets],
+        src=number[timeline.src[keep]],
+        dst=number[timeline.dst[keep]],
+        time=timeline.time[keep],
+        weight=timeline.weight[keep],
+        merged=timeline.merged,
+    )
+    known = {"hosts": [*hosts, *fresh], "own": [*owned, *(alone for _ in fresh)], "rows": rows.tolist()}
+    return (_in_order(graph) if graph.merged else graph), known
+
+
+def _new_rows(experiment: Experiment, fresh: list[str], shape: GraphShape) -> Int32:
+    """Rows of hosts that the run has never seen.
+
+    A keyed hash has a place for them. A shared index has none: they borrow the row of some known host,
+    drawn by the name's hash, and their own history starts empty.
+    """
+    if experiment.graph.identity == "keyed-hash":
+        return make_identity(experiment.graph, ()).rows(fresh)
+    return KeyedHash(bytes(MINIMUM_SECRET), max(2, shape.table_size)).rows(fresh)[:, :1] % shape.table_size
+
+
+def _in_order(graph: TemporalGraph) -> TemporalGraph:
+    """Edges sorted by (window, src, dst) again, now that nodes have other numbers."""
+    order = np.lexsort((graph.dst, graph.src, graph.window_of_edge()))
+    chosen = {name: getattr(graph, name)[order] for name in ("src", "dst", "time", "weight")}
+    return replace(graph, **chosen)
