@@ -153,7 +153,7 @@ def submit(
     if not detach:
 
         def watch(record: dict[str, Any]) -> None:
-            console.print(f"round {record['round']}: {describe(record)}")
+            console.print(describe(record))
 
         jobs.follow(site, submission, watch)
     if as_json:
@@ -165,12 +165,13 @@ def submit(
 def describe(record: dict[str, Any]) -> str:
     """One round in one line."""
     silos = record.get("silos", {})
-    took = [name for name, facts in silos.items() if not facts.get("refused")]
     missing = {name: facts["refused"] for name, facts in silos.items() if facts.get("refused")}
-    words = [f"{len(took)} of {len(silos)} silos"]
-    words += [f"{key} {record[key]:.4g}" for key in ("loss", "ap", "auc") if record.get(key) is not None]
-    words += [f"{name} missing ({reason})" for name, reason in missing.items()]
-    return ", ".join(words)
+    words = [f"{len(silos) - len(missing)} of {len(silos)} silos"]
+    measured = {"loss": record.get("loss"), **(record.get("validation") or {})}
+    words += [f"{key} {measured[key]:.4g}" for key in ("loss", "ap", "auc") if measured.get(key) is not None]
+    words += [f"without {name}: {reason}" for name, reason in missing.items()]
+    what = "last validation" if record.get("kind") == "validate" else f"round {record['round']}"
+    return f"{what}: {', '.join(words)}"
 
 
 @app.command()
@@ -195,8 +196,8 @@ def status(kit: KitFolder, as_json: Json = False) -> None:
         if run["reason"]:
             console.print(f"  {run['reason']}")
         for silo, facts in run["contributions"].items():
-            r = facts.get("r")
-            console.print(f"  {silo}: " + (facts.get("refused") or f"contribution {r:.3g}" if r else "–"))
+            said = facts.get("refused") or f"contribution {facts.get('r', 0.0):.3g}"
+            console.print(f"  {silo}: {said}")
         for warning in run["warnings"][-5:]:
             console.print(f"  warning: {warning}")
     for task in told.get("tasks", []):

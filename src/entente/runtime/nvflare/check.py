@@ -132,7 +132,7 @@ def _files(site: Site) -> Iterator[Finding]:
     from entente.artifacts import read_json
     from entente.runtime.nvflare.policy import authorization, coordinator_resources, silo_resources
 
-    wanted = coordinator_resources() if site.kit.is_coordinator else silo_resources()
+    wanted = coordinator_resources(site.path) if site.kit.is_coordinator else silo_resources()
     expected = {"resources.json": wanted, "authorization.json": authorization(site.kit.is_coordinator)}
     for name, content in expected.items():
         if read_json(site.path / "local" / name) != content:

@@ -25,7 +25,7 @@ CLIENT_FILE = "config_fed_client.json"
 def server_config() -> dict[str, Any]:
     return {
         "format_version": 2,
-        "task_request_interval": 0.1,
+        "server": {"task_request_interval": 0.1},
         "workflows": [{"id": "coordinator", "path": CONTROLLER, "args": {}}],
         "components": [],
         "task_data_filters": [],

@@ -96,8 +96,12 @@ def silo_resources() -> dict[str, Any]:
     }
 
 
-def coordinator_resources() -> dict[str, Any]:
-    """Job store and snapshots live in the kit, not in the system's temporary folder."""
+def coordinator_resources(kit: Path) -> dict[str, Any]:
+    """Job store and snapshots live in the kit, not in the system's temporary folder.
+
+    FLARE wants their full paths, so this is written again whenever the coordinator starts.
+    """
+    store = kit.resolve() / "store"
     storage = "nvflare.app_common.storages.filesystem_storage.FilesystemStorage"
     return _common([CONTROLLER], "coordinator") | {
         "servers": [
@@ -113,7 +117,7 @@ def coordinator_resources() -> dict[str, Any]:
             "path": "nvflare.app_common.state_persistors.storage_state_persistor.StorageStatePersistor",
             "args": {
                 "uri_root": "/",
-                "storage": {"path": storage, "args": {"root_dir": "store/snapshots", "uri_root": "/"}},
+                "storage": {"path": storage, "args": {"root_dir": str(store / "snapshots"), "uri_root": "/"}},
             },
         },
         "components": [
@@ -125,7 +129,7 @@ def coordinator_resources() -> dict[str, Any]:
             {
                 "id": "job_manager",
                 "path": "nvflare.apis.impl.job_def_manager.SimpleJobDefManager",
-                "args": {"uri_root": "store/jobs", "job_store_id": "job_store"},
+                "args": {"uri_root": str(store / "jobs"), "job_store_id": "job_store"},
             },
             {"id": "job_store", "path": storage},
             {
@@ -156,7 +160,7 @@ def write_policy(kit: Path, coordinator: bool, update_limit: float) -> None:
     for script in (*startup.glob("*.sh"), *startup.glob("*.ipynb"), *kit.glob("readme*")):
         script.unlink()
     write_json(local / "authorization.json", authorization(coordinator))
-    write_json(local / "resources.json", coordinator_resources() if coordinator else silo_resources())
+    write_json(local / "resources.json", coordinator_resources(kit) if coordinator else silo_resources())
     write_json(local / "comm_config.json", communication(update_limit))
     if coordinator:
         write_json(

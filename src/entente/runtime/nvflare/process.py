@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from entente import __version__
+from entente.artifacts import write_json
 from entente.errors import DeploymentError
-from entente.runtime.nvflare.policy import ENVIRONMENT
+from entente.runtime.nvflare.policy import ENVIRONMENT, coordinator_resources
 from entente.runtime.nvflare.provision import COORDINATOR
 from entente.runtime.nvflare.site import Site
 
@@ -69,6 +70,8 @@ def _ready(site: Site) -> None:
         )
     clean(site)
     (site.path / "transfer").mkdir(exist_ok=True)
+    if site.kit.is_coordinator:
+        write_json(site.path / "local" / "resources.json", coordinator_resources(site.path))
     site.audit.append("site-started", version=__version__)
 
 

@@ -84,7 +84,6 @@ def provision(federation: FederationFile, out: Path, renew: tuple[str, ...] = ()
     for site in (COORDINATOR, *federation.silos):
         is_coordinator = site == COORDINATOR
         source = made / (federation.coordinator.host if is_coordinator else site)
-        write_policy(source, is_coordinator, federation.terms.update_limit)
         if is_coordinator:
             _take_operator(made / operator_name(federation.name), source / "operator")
         else:
@@ -99,6 +98,7 @@ def provision(federation: FederationFile, out: Path, renew: tuple[str, ...] = ()
             },
         )
         kits[site] = _install(source, out / "kits" / site)
+        write_policy(kits[site], is_coordinator, federation.terms.update_limit)
     shutil.rmtree(made)
     _make_private(out)
     return kits

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,8 @@ def session(site: Site) -> Iterator[Any]:
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     try:
-        flare = new_secure_session(site.kit.operator, str(site.path / "operator"), timeout=CONNECT)
+        with redirect_stdout(io.StringIO()):  # FLARE prints what it is about to do
+            flare = new_secure_session(site.kit.operator, str(site.path / "operator"), timeout=CONNECT)
     except Exception as error:
         raise DeploymentError(
             f"the coordinator cannot be reached ({error})",
