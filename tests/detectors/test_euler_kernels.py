@@ -30,7 +30,8 @@ def plain() -> ModuleType:
     """The published way, as the benchmark keeps it."""
     path = Path(__file__).parents[2] / "benchmarks" / "euler.py"
     spec = importlib.util.spec_from_file_location("benchmark_euler", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

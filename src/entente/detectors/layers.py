@@ -192,7 +192,7 @@ class _Products(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         z, src, dst = ctx.saved_tensors
         dz = torch.zeros_like(z)
-        for (a, b), gradient in zip(_parts(src, dst), gradients[0].split(PAIRS), strict=True):
+        for a, b, gradient in _parts(src, dst, gradients[0]):
             dz.index_add_(0, a, z.index_select(0, b).mul_(gradient[:, None]))
             dz.index_add_(0, b, z.index_select(0, a).mul_(gradient[:, None]))
         return dz, None, None
@@ -202,8 +202,9 @@ PAIRS = 1 << 14
 """Pairs whose embeddings are gathered at once."""
 
 
-def _parts(src: Tensor, dst: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    return zip(src.split(PAIRS), dst.split(PAIRS), strict=True)
+def _parts(*whole: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    for first in range(0, max(len(whole[0]), 1), PAIRS):
+        yield tuple(tensor[first : first + PAIRS] for tensor in whole)
 
 
 class InnerProduct(nn.Module):
