@@ -62,7 +62,7 @@ class Pull(Detector):
         return Training(loss, graph.num_edges, 0.0)
 
     def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
-        quality = 1 / (1 + float(np.square(self._weights["temp.gate"] - 0.7).sum()))
+        quality = 1 / (1 + float(np.square(self._weights["temp.gate"].astype(np.float64) - 0.7).sum()))
         return Validation(quality, quality, graph.num_edges)
 
     def initial_state(self, graph: TemporalGraph) -> dict[str, Any]:

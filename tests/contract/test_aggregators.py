@@ -1,0 +1,236 @@
+"""What every aggregation rule promises, checked over all of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from entente.config import Aggregation
+from entente.errors import RefusedError
+from entente.federation.aggregators import build, registry
+from entente.federation.aggregators.base import Aggregator, Contribution, Layout
+
+LAYOUT = Layout(
+    names=("enc.table", "enc.bias", "temp.gate", "dec.out"),
+    shapes=((4, 3), (3,), (2, 2), ()),
+    component=("ENC", "ENC", "TEMP", "DEC"),
+    tables=("enc.table",),
+)
+SIZE = LAYOUT.size
+RULES = sorted(registry())
+VARIANTS: dict[str, dict[str, Any]] = {
+    **{name: {"rule": name} for name in RULES},
+    "entente-component": {"rule": "entente", "scope": "component"},
+    "entente-holders": {"rule": "entente", "rows": "holders"},
+    "entente-adaptive": {"rule": "entente", "adaptive": True},
+    "entente-no-acs": {"rule": "entente", "acs": False},
+    "entente-no-sketch": {"rule": "entente", "sketch": False},
+    "fedopt-yogi": {"rule": "fedopt", "server": "yogi"},
+}
+every_rule = pytest.mark.parametrize("variant", sorted(VARIANTS))
+quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+modest = st.floats(-100, 100, width=32)
+vectors = hnp.arrays(np.float32, SIZE, elements=modest)
+any_bytes = hnp.arrays(np.uint32, SIZE, elements=st.integers(0, 2**32 - 1)).map(lambda a: a.view(np.float32))
+
+
+def rule_of(variant: str, **options: Any) -> Aggregator:
+    return build(Aggregation(**(VARIANTS[variant] | options)), LAYOUT, "euler")
+
+
+def one_round(
+    rule: Aggregator, current: np.ndarray, given_: list[np.ndarray], similarity: float = 0.5
+) -> np.ndarray:
+    rule.begin(current)
+    for number, vector in enumerate(given_):
+        rule.add(Contribution(f"s{number}", vector, similarity, share=1 / len(given_)))
+    return rule.finish()
+
+
+def test_the_registry_finds_all_rules() -> None:
+    assert set(RULES) == {
+        *("fedavg", "fedavg-n", "fedprox", "fedopt", "entente", "entente-ub", "median", "trimmed-mean"),
+        *("krum", "multi-krum", "geometric-median", "centred-clipping"),
+    }
+    assert all(rule.summary for rule in registry().values())
+
+
+@every_rule
+@given(current=vectors, updates=st.lists(vectors, min_size=1, max_size=6), seed=st.integers(0, 9))
+@quick
+def test_the_order_of_silos_does_not_matter(variant: str, current, updates, seed: int) -> None:
+    """Sums in another order differ in the last bits of float64 at most; ties of Krum are real ties."""
+    order = np.random.default_rng(seed).permutation(len(updates))
+    straight = one_round(rule_of(variant), current, updates)
+    shuffled = one_round(rule_of(variant), current, [updates[k] for k in order])
+    if "krum" in variant and not np.allclose(straight, shuffled):
+        scores = rule_of(variant)
+        scores.begin(current)
+        values = np.sort(scores._scores(updates))  # type: ignore[attr-defined]
+        assert np.isclose(values[:-1], values[1:]).any()
+        return
+    scale = 1 + float(np.abs(current).max()) + max(float(np.abs(u).max()) for u in updates)
+    np.testing.assert_allclose(shuffled, straight, atol=2e-5 * scale)
+
+
+@every_rule
+@given(current=vectors, update=vectors, silos=st.integers(2, 6))
+@quick
+def test_identical_silos_make_the_step_of_one(variant: str, current, update, silos: int) -> None:
+    alone = one_round(rule_of(variant), current, [update])
+    together = one_round(rule_of(variant), current, [update.copy() for _ in range(silos)])
+    np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-4)
+
+
+@given(current=vectors, update=vectors, silos=st.integers(2, 6))
+@quick
+def test_reduction_sum_makes_k_steps_of_one(current, update, silos: int) -> None:
+    rule = rule_of("entente", reduction="sum")
+    alone = one_round(rule, current, [update])
+    together = one_round(rule, current, [update.copy() for _ in range(silos)])
+    step = alone.astype(np.float64) - current
+    np.testing.assert_allclose(together, current + silos * step, rtol=1e-5, atol=1e-3)
+
+
+@every_rule
+def test_without_any_update_the_model_stays(variant: str) -> None:
+    current = np.linspace(-1, 1, SIZE, dtype=np.float32)
+    rule = rule_of(variant)
+    rule.begin(current)
+    assert (rule.finish() == current).all()
+
+
+@every_rule
+def test_silos_that_did_not_train_leave_the_model_bit_for_bit(variant: str) -> None:
+    current = np.random.default_rng(0).normal(size=SIZE).astype(np.float32)
+    assert (one_round(rule_of(variant), current, [current.copy() for _ in range(5)]) == current).all()
+
+
+@every_rule
+@given(current=vectors, honest=st.lists(vectors, min_size=1, max_size=4), wild=any_bytes)
+@quick
+def test_any_bytes_are_refused_or_leave_the_model_finite(variant: str, current, honest, wild) -> None:
+    rule = rule_of(variant)
+    rule.begin(current)
+    for number, vector in enumerate(honest):
+        rule.add(Contribution(f"s{number}", vector, 0.5, 0.2))
+    try:
+        rule.add(Contribution("wild", wild, 1.0, 1.0))
+    except RefusedError:
+        assert not np.isfinite(wild).all()
+    result = rule.finish()
+    assert result.dtype == np.float32
+    assert np.isfinite(result).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"scope": "component"},
+        {"rows": "holders"},
+        {"rows": "holders", "scope": "component"},
+        {"adaptive": True},
+        {"acs": False},
+        {"c1": 3.0, "omega": 0.1},
+    ],
+    ids=str,
+)
+@given(
+    current=vectors,
+    updates=st.lists(any_bytes | vectors, min_size=1, max_size=5),
+    j=st.floats(allow_nan=False),
+    bound=st.sampled_from([0.01, 5.0, 70.0]),
+)
+@quick
+def test_ententes_two_bounds_hold_for_any_bytes(options, current, updates, j: float, bound: float) -> None:
+    rule = rule_of("entente", bound=bound, **options)
+    config = rule.config
+    most = config.c1 + config.c2 * (config.omega if config.acs else 1.0)
+    rule.begin(current)
+    for number, vector in enumerate(updates):
+        try:
+            credit = rule.add(Contribution(f"s{number}", vector, j))
+        except RefusedError:
+            continue
+        assert 0.0 <= credit.r <= most * (1 + 1e-12)
+    step = rule.finish().astype(np.float64) - current
+    parts = math.sqrt(3) if config.scope == "component" else 1.0
+    rounding = float(np.linalg.norm(np.spacing(np.abs(current) + most * bound)))
+    assert np.linalg.norm(step) <= most * bound * parts * (1 + 1e-6) + rounding
+
+
+@given(current=vectors, honest=st.lists(vectors, min_size=2, max_size=5), one=any_bytes, other=any_bytes)
+@quick
+def test_one_silo_moves_entente_by_no_more_than_its_stated_influence(current, honest, one, other) -> None:
+    results = []
+    rule = rule_of("entente")
+    for wild in (one, other):
+        if not np.isfinite(wild).all():
+            return
+        results.append(one_round(rule, current, [*honest, wild], similarity=1.0).astype(np.float64))
+    allowed = rule.influence(len(honest) + 1, None)
+    assert allowed == pytest.approx(2 * 1.8 * 5 / (len(honest) + 1))
+    assert np.linalg.norm(results[0] - results[1]) <= allowed * (1 + 1e-6) + 1e-3
+
+
+@every_rule
+@given(
+    rounds=st.lists(st.lists(vectors, min_size=1, max_size=3), min_size=2, max_size=4), cut=st.integers(0, 3)
+)
+@quick
+def test_state_and_restore_go_on_bit_for_bit(variant: str, rounds, cut: int) -> None:
+    current = np.zeros(SIZE, dtype=np.float32)
+    straight, rule = [], rule_of(variant)
+    for updates in rounds:
+        straight.append(one_round(rule, current, updates))
+    broken, rule = [], rule_of(variant)
+    for number, updates in enumerate(rounds):
+        if number == cut:
+            saved, rule = rule.state(), rule_of(variant)
+            rule.restore(saved)
+        broken.append(one_round(rule, current, updates))
+    for one, other in zip(straight, broken, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@every_rule
+def test_a_round_begun_anew_forgets_the_unfinished_one(variant: str) -> None:
+    rng = np.random.default_rng(1)
+    current, *updates = rng.normal(size=(4, SIZE)).astype(np.float32)
+    clean = one_round(rule_of(variant), current, updates)
+    rule = rule_of(variant)
+    rule.begin(current)
+    rule.add(Contribution("s0", 100 * updates[0], 1.0, 1.0))
+    assert one_round(rule, current, updates).tobytes() == clean.tobytes()
+
+
+@every_rule
+def test_adding_does_not_change_what_was_given(variant: str) -> None:
+    rng = np.random.default_rng(2)
+    current, *updates = rng.normal(size=(4, SIZE)).astype(np.float32)
+    before = [vector.tobytes() for vector in (current, *updates)]
+    one_round(rule_of(variant), current, updates)
+    assert [vector.tobytes() for vector in (current, *updates)] == before
+
+
+ROBUST = ["entente", "median", "trimmed-mean", "krum", "multi-krum", "geometric-median", "centred-clipping"]
+
+
+@pytest.mark.parametrize("variant", ROBUST)
+@pytest.mark.parametrize("factor", [100.0, -100.0, 1e30])
+def test_one_of_seven_scaling_its_update_carries_a_robust_rule_nowhere(variant: str, factor: float) -> None:
+    rng = np.random.default_rng(3)
+    current = rng.normal(size=SIZE).astype(np.float32)
+    honest = [(current + 0.1 + 0.02 * rng.normal(size=SIZE)).astype(np.float32) for _ in range(6)]
+    wild = (current + factor * (honest[0] - current)).astype(np.float32)
+    result = one_round(rule_of(variant, radius=0.5), current, [*honest, wild], similarity=1.0)
+    clean = one_round(rule_of(variant, radius=0.5), current, honest, similarity=1.0)
+    most = 1.8 * 5 / 7 if variant == "entente" else 0.2
+    assert np.linalg.norm(result.astype(np.float64) - clean) <= 1.5 * most
