@@ -1,0 +1,233 @@
+"""Data sets of the benchmarks: events and silos, prepared once under OUT/data and known by their hash.
+
+`simulated` and `simulated-scale` are made up here. `lanl-replay`, `lanl`, `optc` and `pivoting` are
+read from a folder that the user names; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from entente.artifacts import read_json, write_json
+from entente.bench.partition import partition
+from entente.config import Experiment, parse_experiment
+from entente.errors import UsageError
+from entente.logs.schema import MICROSECONDS
+from entente.silos.base import read_silos, write_silos
+
+HOUR = 3600.0
+LINK_SHARE = 0.85
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """An event directory with what an experiment has to know about it."""
+
+    name: str
+    path: Path
+    hash: str
+    window: float
+    train: float
+    lr: float
+    description: str
+    link_train: float = 0.0
+    """Seconds from the start that hold 85 % of the events: training and validation of link prediction."""
+    view: str = "auto"
+    """How the block model looks at the events."""
+    sites: Path | None = None
+    """Host list with a column `site`, where the company has sites."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Events split into silos."""
+
+    events: Events
+    k: int
+    silos: Path
+    sizes: Mapping[str, int]
+    split: str
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256(f"{self.events.hash} {_file_digest(self.silos)}".encode()).hexdigest()[:16]
+
+    def experiment(self, **sections: Any) -> Experiment:
+        """An experiment on these data; `sections` replace or add whole sections of the file."""
+        data = {
+            "events": self.events.path,
+            "silos": self.silos,
+            "window": self.events.window,
+            "train": self.events.train,
+        }
+        table = {"name": f"{self.events.name}-{self.k}", "data": data, **sections}
+        return parse_experiment(table)
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "dataset": self.events.name,
+            "description": self.events.description,
+            "k": self.k,
+            "silos": dict(self.sizes),
+            "split": self.split,
+            "hash": self.hash,
+        }
+
+
+class Library:
+    """Prepares data sets under `folder`; `sources` says where the user keeps those that are not made up."""
+
+    def __init__(self, folder: Path, sources: Mapping[str, Path] | None = None) -> None:
+        self.folder = folder
+        self.sources = dict(sources or {})
+
+    def prepare(self, name: str, k: int) -> Prepared:
+        """Events and K silos; everything is reused when it is there already."""
+        events = self.events(name)
+        silos = events.path.parent / f"silos-{k}.csv"
+        notes = silos.with_suffix(".json")
+        if not notes.exists():
+            assignment, how = partition(events.path, k, sites=events.sites, view=events.view)
+            write_silos(silos, assignment)
+            write_json(notes, {"split": how})
+        sizes = read_silos(silos).sizes()
+        return Prepared(events, k, silos, sizes, str(read_json(notes)["split"]))
+
+    def events(self, name: str) -> Events:
+        if name not in MAKERS:
+            raise UsageError(f"unknown data set {name!r}", remedy=f"Choose from {', '.join(MAKERS)}.")
+        folder = self.folder / name
+        stored = folder / "dataset.json"
+        if stored.exists():
+            facts = read_json(stored)
+            sites = folder / "hosts.csv" if facts["sites"] else None
+            return Events(**{**facts, "path": folder / "events", "sites": sites})
+        source = self.sources.get(name)
+        if source is None and name not in MADE_UP:
+            raise UsageError(
+                f"data set {name!r} needs its files", remedy=f"Say where they are: --data {name}=FOLDER."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        events = MAKERS[name](name, folder, source or folder)
+        found = {"hash": digest(events.path), "link_train": span_of(events.path, events.window, LINK_SHARE)}
+        events = Events(**{**asdict(events), **found})
+        write_json(stored, asdict(events) | {"path": None, "sites": events.sites is not None})
+        return events
+
+
+def digest(events: Path) -> str:
+    """Hash of an event directory's rows: equal rows are stored as equal bytes."""
+    whole = hashlib.sha256()
+    for file in sorted(events.glob("day=*/*.parquet")):
+        whole.update(f"{file.parent.name}/{file.name} {_file_digest(file)}\n".encode())
+    return whole.hexdigest()[:16]
+
+
+def span_of(events: Path, window: float, share: float) -> float:
+    """Seconds from the first window's start, in whole windows, that hold this share of the events."""
+    import numpy as np
+
+    from entente.logs.events import load_events
+
+    times = np.sort(load_events(events, ["time"])["time"].to_numpy())
+    step = round(window * MICROSECONDS)
+    first = int(times[0]) // step * step
+    return float(round((int(times[int(share * (len(times) - 1))]) - first) / step) * window)
+
+
+def _file_digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            found.update(block)
+    return found.hexdigest()
+
+
+# ---- made up here --------------------------------------------------------------------------
+
+
+def _company(sites: int, hosts: int, days: float) -> Callable[[str, Path, Path], Events]:
+    def make(name: str, folder: Path, source: Path) -> Events:
+        from entente.logs.events import write_events
+        from entente.logs.simulator import SimulationConfig, simulate, write
+
+        del source
+        config = SimulationConfig(sites=sites, hosts=hosts, days=days)
+        simulation = simulate(config)
+        write(simulation, folder, "lanl")
+        write_events(simulation.events, folder / "events")
+        return Events(
+            name=name,
+            path=folder / "events",
+            hash="",
+            window=1800.0,
+            train=config.attack_start // 1800 * 1800,
+            lr=0.01,
+            description=f"simulated company, {sites} sites, {hosts} hosts, {days:g} days, seed {config.seed}",
+            sites=folder / "hosts.csv",
+        )
+
+    return make
+
+
+# ---- read from the user's folders ----------------------------------------------------------
+
+
+def _lanl(name: str, folder: Path, source: Path) -> Events:
+    logs = _first(source, "auth.txt.gz", "auth.txt")
+    labels = _first(source, "redteam.txt", "redteam.txt.gz")
+    _ingest([logs], folder, "lanl-auth", labels, ntlm=True)
+    what = "LANL replay" if name == "lanl-replay" else "LANL cyber1"
+    description = f"{what}, NTLM, 30-minute windows, first 42 hours for training"
+    return Events(name, folder / "events", "", 1800.0, 42 * HOUR, 0.01, description, view="auth")
+
+
+def _optc(name: str, folder: Path, source: Path) -> Events:
+    labels = _first(source, "redteam.csv", "redteam.txt", "labels.csv")
+    _ingest([source], folder, "optc-ecar", labels)
+    description = "OpTC, FLOW/START, 6-minute windows, first 5 days for training"
+    return Events(name, folder / "events", "", 360.0, 120 * HOUR, 0.005, description, view="flows")
+
+
+def _pivoting(name: str, folder: Path, source: Path) -> Events:
+    """The first million events, as the paper takes them."""
+    from entente.logs.events import load_events, write_events
+
+    _ingest([source], folder, "pivoting", None)
+    events = load_events(folder / "events").sort_by("time")[:1_000_000]
+    write_events(events, folder / "events")
+    description = "Pivoting, first 1,000,000 events, 70/15/15 by time"
+    return Events(name, folder / "events", "", 360.0, HOUR, 0.003, description, view="ports")
+
+
+def _ingest(
+    sources: list[Path], folder: Path, format: str, labels: Path | None, *, ntlm: bool = False
+) -> None:
+    from entente.logs.formats.base import Options
+    from entente.logs.ingest import Request, ingest
+
+    names = [str(source) for source in sources]
+    ingest(Request(names, folder / "events", format, Options(ntlm=ntlm), labels=labels))
+
+
+def _first(folder: Path, *names: str) -> Path:
+    for name in names:
+        if (folder / name).exists():
+            return folder / name
+    raise UsageError(f"holds none of {', '.join(names)}", where=folder)
+
+
+MAKERS: Mapping[str, Callable[[str, Path, Path], Events]] = {
+    "simulated": _company(4, 800, 8.0),
+    "simulated-scale": _company(50, 2000, 8.0),
+    "lanl-replay": _lanl,
+    "lanl": _lanl,
+    "optc": _optc,
+    "pivoting": _pivoting,
+}
+MADE_UP = ("simulated", "simulated-scale")

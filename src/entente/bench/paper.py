@@ -1,0 +1,225 @@
+"""`bench paper`: methods x K x detector x data set, over seeds, beside the paper's own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from entente.bench.cells import Cell, Label, Row
+from entente.bench.datasets import MADE_UP, Prepared
+from entente.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
+from entente.bench.methods import LINK_RULES, METHODS, PAPER, RIVALS, RULES, change, title
+from entente.bench.plots import lines
+from entente.bench.published_numbers import published
+from entente.bench.request import Finished, Request, execute
+from entente.bench.tables import distinct, failures, interval, marks, percent, summary, versus, where
+from entente.config import Experiment
+
+GRID = "paper"
+QUICK_K, SILO_K = (4,), 4
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A detector as the paper trains and tests it."""
+
+    name: str
+    title: str
+    changes: Mapping[str, Any]
+    options: Mapping[str, Any]
+    own_lr: bool = True
+
+    def experiment(self, prepared: Prepared, seed: int) -> Experiment:
+        detector = {"name": "jbeil" if "jbeil" in self.name else "euler", "lr": prepared.events.lr}
+        experiment = change(prepared.experiment(detector=detector, seed=seed), self.changes)
+        if self.options.get("task") == "link-prediction":
+            experiment = change(
+                experiment, {"data.train": prepared.events.link_train, "data.validation": 0.0}
+            )
+        return experiment
+
+
+JBEIL = {"federation.rounds": 5, "detector.validation_events": 0.15 / 0.85}
+EULER = Setting("euler", "Euler", {"federation.rounds": 30}, {"task": "detection"})
+TRANSDUCTIVE = Setting("jbeil-transductive", "Jbeil, transductive", JBEIL, {"task": "link-prediction"})
+INDUCTIVE = Setting(
+    "jbeil-inductive",
+    "Jbeil, inductive",
+    {**JBEIL, "detector.hidden_hosts": 0.3},
+    {"task": "link-prediction", "inductive": True},
+)
+SETTINGS = {setting.name: setting for setting in (EULER, TRANSDUCTIVE, INDUCTIVE)}
+
+PLANS: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+    "simulated": ((2, 3, 4, 5), tuple(SETTINGS)),
+    "lanl-replay": ((2, 3, 4, 5), tuple(SETTINGS)),
+    "lanl": ((2, 3, 4, 5), tuple(SETTINGS)),
+    "optc": ((2, 3, 4, 5), ("euler",)),
+    "pivoting": ((2, 3, 4), ("jbeil-transductive", "jbeil-inductive")),
+}
+"""Data set -> the paper's K and detectors."""
+
+
+def run(request: Request) -> Finished:
+    """Run the table: on the simulated company, and on every data set that `sources` names."""
+    cells, facts = plan(request)
+    return execute(request, GRID, cells, facts, draw)
+
+
+def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
+    """All cells; seeds are the outermost loop, so that an interrupted table is whole for fewer seeds."""
+    names = [name for name in PLANS if name in request.sources or name in MADE_UP]
+    data: dict[tuple[str, int], Prepared] = {}
+    for name in names:
+        ks = QUICK_K if request.quick else PLANS[name][0]
+        data |= {(name, k): request.library.prepare(name, k) for k in ks}
+    cells = [
+        cell
+        for seed in range(request.seeds)
+        for (name, k), prepared in data.items()
+        for setting in PLANS[name][1]
+        for cell in cells_of(SETTINGS[setting], prepared, name, k, seed)
+    ]
+    facts = {
+        "command": request.command,
+        "quick": request.quick,
+        "seeds": request.seeds,
+        "data": [prepared.facts() for prepared in data.values()],
+    }
+    return cells, facts
+
+
+def cells_of(setting: Setting, prepared: Prepared, name: str, k: int, seed: int) -> list[Cell]:
+    rules = LINK_RULES if setting.options["task"] == "link-prediction" else RULES
+    found = []
+    for method in (*PAPER, *rules):
+        experiment = method.apply(setting.experiment(prepared, seed))
+        if method.kind == "rule" and setting.options["task"] == "detection" and seed > 0:
+            continue  # nothing about it is random
+        labels: dict[str, Label] = {
+            "dataset": name,
+            "detector": setting.name,
+            "k": k,
+            "method": method.name,
+            "seed": seed,
+        }
+        data = prepared.hash
+        if method.name == "non-fl":
+            # One central model, whatever K: the silos matter only to the figures per silo.
+            data = prepared.hash if k == SILO_K else prepared.events.hash
+            experiment = experiment if k == SILO_K else change(experiment, {"data.silos": None})
+        found.append(Cell(experiment, data, labels, setting.options))
+    return found
+
+
+# ---- the page ------------------------------------------------------------------------------
+
+
+def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
+    blocks: list[Block] = [
+        Paragraph(
+            f"AP and AUC in percent, mean ± standard deviation over {facts['seeds']} seeds, the same for "
+            "every method. Best and second best of the federated methods are marked. Trivial rules "
+            "have no seed."
+        ),
+        Command(str(facts["command"])),
+    ]
+    for dataset in distinct(rows, "dataset"):
+        for detector in distinct(where(rows, dataset=dataset), "detector"):
+            blocks += section(where(rows, dataset=dataset, detector=detector), dataset, detector, facts)
+    failed = failures(rows)
+    if failed is not None:
+        blocks += [Heading("Failed cells"), failed]
+    return Document("Methods compared", blocks)
+
+
+def section(rows: Sequence[Row], dataset: str, detector: str, facts: Mapping[str, Any]) -> list[Block]:
+    described = [item for item in facts["data"] if item["dataset"] == dataset]
+    blocks: list[Block] = [Heading(f"{dataset}: {SETTINGS[detector].title}")]
+    if described:
+        silos = "; ".join(f"K = {d['k']}: {d['split']}" for d in described)
+        blocks.append(Paragraph(f"{described[0]['description']}. Silos: {silos}."))
+    blocks.append(results_table(rows, dataset, detector))
+    for k in distinct(rows, "k"):
+        part = where(rows, k=k)
+        blocks += [comparison_table(part, k), *per_silo_table(part, k)]
+        blocks += curves(part, f"{dataset}, {SETTINGS[detector].title}, K = {k}")
+    return blocks
+
+
+def results_table(rows: Sequence[Row], dataset: str, detector: str) -> Table:
+    ks, methods = distinct(rows, "k"), distinct(rows, "method")
+    columns = ["method"]
+    body: dict[str, list[Entry]] = {method: [Entry(title(method))] for method in methods}
+    for k in ks:
+        theirs = {method: published(dataset, detector, method, k) for method in methods}
+        beside = any(theirs.values())
+        for figure in ("ap", "auc"):
+            found = {m: summary(where(rows, k=k, method=m), figure) for m in methods}
+            ranks = marks({m: found[m].mean for m in methods if METHODS[m].kind == "federated"})
+            columns.append(f"K={k} {figure.upper()}")
+            for method in methods:
+                body[method].append(percent(found[method], ranks.get(method, "")))
+            if beside:
+                columns.append("paper")
+                for method in methods:
+                    number = theirs[method]
+                    body[method].append(Entry("" if number is None else f"{getattr(number, figure):.2f}"))
+    return Table(columns, list(body.values()))
+
+
+def comparison_table(rows: Sequence[Row], k: int) -> Table:
+    """Entente against each rival, seed by seed."""
+    body = []
+    for rival in RIVALS:
+        entries = [Entry(f"Entente − {title(rival)}")]
+        for figure in ("ap", "auc"):
+            found = versus(rows, {"method": "entente"}, {"method": rival}, figure)
+            entries += [Entry(interval(found)), Entry(found.verdict)]
+        body.append(entries)
+    columns = ("difference, percent points", "AP [95 %]", "Entente is", "AUC [95 %]", "Entente is")
+    return Table(columns, body, caption=f"Paired over seeds, K = {k}")
+
+
+def per_silo_table(rows: Sequence[Row], k: int) -> list[Block]:
+    """The global model, the central one and each silo's own, on each silo's edges."""
+    methods = ("entente", "non-fl", "local-only")
+    found: dict[str, dict[str, list[float | None]]] = {}
+    edges: dict[str, Any] = {}
+    for method in methods:
+        for _, record in where(rows, method=method):
+            for silo, figures in record.outcome.get("per_silo", {}).items():
+                if silo != "all":
+                    found.setdefault(silo, {}).setdefault(method, []).append(figures["ap"])
+                    edges[silo] = figures.get("positives")
+    if not found:
+        return []
+    from entente.bench.statistics import summarise
+
+    body = []
+    for silo, per_method in sorted(found.items()):
+        means = {m: summarise(per_method.get(m, [])) for m in methods}
+        ranks = marks({m: means[m].mean for m in methods})
+        shown = [percent(means[m], "best" if ranks[m] == "best" else "") for m in methods]
+        body.append([Entry(silo), Entry(str(edges[silo])), *shown])
+    columns = ("silo", "malicious edges", *(f"{title(m)} AP" for m in methods))
+    return [Table(columns, body, caption=f"Per silo, K = {k}")]
+
+
+def curves(rows: Sequence[Row], what: str) -> list[Block]:
+    """Precision over recall of the first seed."""
+    series = {}
+    for labels, record in rows:
+        curve = record.outcome.get("curve") or {}
+        if record.seed == 0 and curve.get("recall"):
+            series[title(str(labels["method"]))] = (curve["recall"], curve["precision"])
+    if not series:
+        return []
+    svg = lines(f"Precision over recall: {what}", series, "recall", "precision", y_range=(0.0, 1.0))
+    return [Figure(svg, "Seed 0; test edges of all silos.")]
+
+
+def quick(request: Request) -> Request:
+    """The part that finishes in minutes."""
+    return replace(request, quick=True, seeds=min(request.seeds, 3))
