@@ -1,0 +1,72 @@
+"""What a report shows, as plain data: `build` reads it from a run, a caller may add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from entente.detection.alerts import Alert
+from entente.detection.incidents import Incident
+
+Figures = Mapping[str, Any]
+"""One M of metrics.json: ap, auc, precision, recall, fpr, fdr, recall_at, alerts_per_day ..."""
+Round = Mapping[str, Any]
+"""One object of rounds.jsonl."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttackEdge:
+    """One hop of the attack (or of an incident, where nobody knows the truth: found is None)."""
+
+    time: int  # microseconds
+    src: str
+    dst: str
+    found: bool | None = None
+    score: float | None = None
+    technique: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A curve: x and y of equal length."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportData:
+    """Everything on the page. Only `title`, `method` and `overall` must be given."""
+
+    title: str
+    method: str  # name of the run's own method, as in `methods`
+    overall: Figures
+    facts: tuple[tuple[str, str], ...] = ()  # experiment, seed, data ... in the order shown
+    command: str | None = None
+    simulated: bool | None = None  # None: not known
+    methods: Mapping[str, Figures] = field(default_factory=dict)  # others to compare with
+    rules: Mapping[str, Figures] = field(default_factory=dict)  # trivial rules
+    note: str | None = None  # about the comparison
+    per_silo: Mapping[str, Figures] = field(default_factory=dict)
+    rounds: tuple[Round, ...] = ()
+    other_rounds: Mapping[str, tuple[Round, ...]] = field(default_factory=dict)  # of other methods
+    curves: Mapping[str, Points] = field(default_factory=dict)  # recall -> precision, by method
+    alerts: tuple[Alert, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    attack: tuple[AttackEdge, ...] = ()
+    homes: Mapping[str, str] = field(default_factory=dict)  # host -> silo
+    silo_hosts: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    privacy: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def all_methods(self) -> dict[str, Figures]:
+        """The run's own method first, then the others."""
+        others = {name: figures for name, figures in self.methods.items() if name != self.method}
+        return {self.method: self.overall, **others}
+
+    def colours(self) -> dict[str, int]:
+        """A number per method and rule, so that one has the same colour in every chart."""
+        names = [*self.all_methods(), *self.other_rounds, *self.rules, *self.curves]
+        return {name: i for i, name in enumerate(dict.fromkeys(names))}

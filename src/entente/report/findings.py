@@ -1,0 +1,167 @@
+"""Sections about what was found: the attack, incidents and alerts."""
+
+from __future__ import annotations
+
+from entente.detection.alerts import Alert
+from entente.detection.explanations import SEVERITIES
+from entente.detection.incidents import Incident
+from entente.report.attack import MOST_HOPS, attack_graph, numbered
+from entente.report.data import ReportData
+from entente.report.markup import (
+    Cell,
+    count,
+    figure_cell,
+    moment,
+    number,
+    scrolling,
+    shape,
+    shorten,
+    span,
+    table,
+    tag,
+    text,
+)
+from entente.report.sections import paragraph, section
+
+MOST_ALERTS = 300
+MOST_INCIDENTS = 12
+MOST_LINKS = 14
+
+
+def attack(data: ReportData) -> str:
+    edges = data.attack
+    if not edges:
+        return ""
+    hops = numbered(edges)
+    known = hops[0][1].found is not None
+    found = sum(1 for _, hop in hops if hop.found)
+    title = "The attack" if known else "The largest incident"
+    lasted = span(hops[-1][1].time - hops[0][1].time)
+    told = (
+        f"{found} of {len(hops)} malicious connections raised an alert; the attack lasted {lasted}."
+        if known
+        else f"{len(hops)} connections that raised alerts; whether they are malicious is not known."
+    )
+    if len(hops) > MOST_HOPS:
+        told += f" Drawn are the first {MOST_HOPS}."
+    drawing = scrolling("Drawing of the attack", attack_graph(edges, data.homes, data.silo_hosts))
+    rows = []
+    for i, hop in hops:
+        homes = tuple(data.homes.get(host, "?") for host in (hop.src, hop.dst))
+        rows.append(
+            (
+                [
+                    Cell(str(i), i, numeric=False),
+                    Cell(tag("span", text(moment(hop.time)), class_="time"), hop.time),
+                    Cell(tag("bdi", text(hop.src))),
+                    Cell(tag("bdi", text(hop.dst))),
+                    Cell(text(homes[0] if homes[0] == homes[1] else f"{homes[0]} → {homes[1]}")),
+                    Cell(text(hop.technique or "")),
+                    figure_cell(hop.score, number(hop.score)),
+                    Cell(_outcome(hop.found)),
+                ],
+                "",
+            )
+        )
+    heads = ["Hop", "Time", "From", "To", "Silo", "Technique", "Score", "Outcome"]
+    hop_table = tag(
+        "details", tag("summary", f"All {len(hops)} hops as a table") + table("Hops in order", heads, rows)
+    )
+    return section("attack", title, paragraph(told, None), _key(known), drawing, hop_table)
+
+
+def _outcome(found: bool | None) -> str:
+    if found is None:
+        return ""
+    return tag("span", "found" if found else "missed", class_="hit" if found else "miss")
+
+
+def _key(known: bool) -> str:
+    def entry(style: str, words: str) -> str:
+        line = shape("path", d="M1 8 L29 8", class_=f"hop {style}")
+        return tag("span", tag("svg", line, width=30, height=16, aria_hidden="true") + text(words))
+
+    kinds = [("found", "found"), ("missed", "missed")] if known else [("alerted", "alert")]
+    words = "".join(entry(style, label) for style, label in kinds)
+    return tag("div", words + tag("span", "numbers: order of the hops; filled circle: entry"), class_="key")
+
+
+def incidents(data: ReportData) -> str:
+    if not data.incidents:
+        return ""
+    shown = data.incidents[:MOST_INCIDENTS]
+    alerts = sum(one.alerts for one in data.incidents)
+    told = f"{alerts} of {len(data.alerts)} alerts hang together in {count(len(data.incidents), 'incident')}."
+    if len(shown) < len(data.incidents):
+        told += f" Shown are the {len(shown)} most severe."
+    return section("incidents", "Incidents", paragraph(told), *(_incident(one) for one in shown))
+
+
+def _incident(one: Incident) -> str:
+    title = f"{moment(one.start)}, {span(one.end - one.start)}, {count(one.alerts, 'alert')}"
+    chain, last = "", None
+    for _, src, dst in one.chain[:MOST_LINKS]:
+        names = (dst,) if src == last else (src, dst)
+        chain += (" → " if src == last else "; " if last is not None else "") + " → ".join(
+            tag("bdi", text(shorten(name, 40))) for name in names
+        )
+        last = dst
+    chain += f" and {len(one.chain) - MOST_LINKS} more" if len(one.chain) > MOST_LINKS else ""
+    reasons = "".join(tag("li", text(reason)) for reason in one.explanation)
+    heading = tag("h3", severity(one.severity) + " " + text(title))
+    return tag("div", heading + tag("ul", reasons) + tag("p", chain, class_="chain"), class_="incident")
+
+
+def severity(level: str) -> str:
+    return tag("span", text(level), class_=f"sev {level}" if level in SEVERITIES else "sev")
+
+
+def alerts(data: ReportData) -> str:
+    if not data.alerts:
+        return section("alerts-section", "Alerts", paragraph("No edge exceeded the threshold."))
+    chosen = sorted(data.alerts, key=lambda alert: -alert.score)[:MOST_ALERTS]
+    truth = {(edge.time, edge.src, edge.dst) for edge in data.attack if edge.found is not None}
+    labelled = any(edge.found is not None for edge in data.attack)
+    heads = ["Severity", "Window", "From", "To", "Score", "Silo", "Why"] + (["Truth"] if labelled else [])
+    rows = [(_alert_cells(alert, truth if labelled else None), alert.severity) for alert in chosen]
+    levels = "".join(tag("option", text(level), value=level) for level in SEVERITIES)
+    tools = tag(
+        "div",
+        tag(
+            "label",
+            "Filter " + "<input id=find type=search autocomplete=off placeholder='host, user, reason'>",
+        )
+        + tag("label", "Severity " + tag("select", tag("option", "all", value="") + levels, id="level"))
+        + tag("span", f"{len(chosen)} of {len(chosen)} shown", id="count", class_="mute", aria_live="polite"),
+        class_="tools",
+    )
+    total = len(data.alerts)
+    told = f"{count(total, 'edge')} exceeded the threshold." + (
+        f" The {MOST_ALERTS} with the highest scores are listed." if total > MOST_ALERTS else ""
+    )
+    return section(
+        "alerts-section",
+        "Alerts",
+        paragraph(told),
+        tools,
+        table("Highest scores first", heads, rows, ident="alerts"),
+    )
+
+
+def _alert_cells(alert: Alert, truth: set[tuple[int, str, str]] | None) -> list[Cell]:
+    extra = [part for part in (alert.user and f"user {alert.user}", alert.kind, alert.technique) if part]
+    reasons = [*alert.explanation, *([", ".join(extra)] if extra else [])]
+    why = tag("ul", "".join(tag("li", text(reason)) for reason in reasons), class_="why")
+    cells = [
+        Cell(severity(alert.severity), SEVERITIES.index(alert.severity)),
+        Cell(tag("span", text(moment(alert.start)), class_="time"), alert.start),
+        Cell(tag("bdi", text(alert.src))),
+        Cell(tag("bdi", text(alert.dst))),
+        figure_cell(alert.score, number(alert.score)),
+        Cell(tag("bdi", text(alert.silo))),
+        Cell(why),
+    ]
+    if truth is not None:
+        malicious = (alert.start, alert.src, alert.dst) in truth
+        cells.append(Cell(tag("span", "malicious", class_="hit") if malicious else "benign"))
+    return cells

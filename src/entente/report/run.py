@@ -1,0 +1,217 @@
+"""A run folder -> what its report shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from entente.artifacts import read_json
+from entente.config import Experiment, load_experiment
+from entente.detection.incidents import group_alerts
+from entente.detection.sinks.jsonl import read_alerts
+from entente.errors import StorageError, UsageError
+from entente.report.data import ReportData, Round
+from entente.report.markup import count
+from entente.report.scored import as_attack, from_scores
+
+
+def build(run_folder: Path) -> ReportData:
+    """Read a run. Only experiment.toml and metrics.json must be there; what else is there is shown."""
+    for name in ("experiment.toml", "metrics.json"):
+        if not (run_folder / name).is_file():
+            raise UsageError(
+                f"is not a finished run: {name} is missing",
+                where=run_folder,
+                remedy="Give the folder that `entente train --out RUN` wrote; finish it with --resume.",
+            )
+    experiment = load_experiment(run_folder / "experiment.toml")
+    metrics = _metrics(run_folder / "metrics.json")
+    rounds = read_rounds(run_folder / "rounds.jsonl")
+    model = _optional(run_folder / "model.json")
+    others = _optional(run_folder / "comparison.json")
+    homes = _homes(experiment)
+    method = method_name(experiment)
+    title = f"{experiment.name}: {method}"
+    data: dict[str, Any] = {
+        "title": title,
+        "method": method,
+        "overall": metrics["overall"],
+        "facts": _facts(experiment, metrics, rounds, model),
+        "command": f"entente report {run_folder.name}",
+        "simulated": others.get("simulated"),
+        "methods": others.get("methods", {}),
+        "rules": metrics.get("baselines", {}),
+        "note": others.get("note"),
+        "per_silo": metrics.get("per_silo", {}),
+        "warnings": _warnings(experiment, metrics, rounds),
+        "privacy": privacy_statement(experiment, model),
+        "versions": _versions(run_folder / "experiment.toml"),
+        **_by_silo(rounds, method),
+    }
+    scores = run_folder / "scores.parquet"
+    if scores.is_file():
+        data |= from_scores(scores, experiment, metrics, homes, method)
+    stored = run_folder / "alerts.jsonl"
+    if stored.is_file():
+        data["alerts"] = read_alerts(stored)
+        data["incidents"] = group_alerts(data["alerts"])
+    if not data.get("attack") and data.get("incidents"):
+        data["attack"] = as_attack(data["incidents"][0])
+    return ReportData(**data)
+
+
+def method_name(experiment: Experiment) -> str:
+    """How a run is called beside others: what trained and how the silos worked together."""
+    detector = experiment.detector.name
+    if experiment.detector.name not in ("euler", "jbeil"):
+        return detector
+    how = experiment.federation.aggregation.rule if experiment.mode == "federated" else experiment.mode
+    return f"{detector} {how}"
+
+
+def read_rounds(path: Path) -> tuple[Round, ...]:
+    """The complete records of rounds.jsonl; a last line cut short by a kill is left out."""
+    if not path.is_file():
+        return ()
+    records = []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for i, line in enumerate(lines, start=1):
+        try:
+            records.append(json.loads(line))
+        except ValueError as error:
+            if i == len(lines):
+                break
+            raise StorageError(f"is not JSON ({error})", where=path, line=i) from error
+    return tuple(records)
+
+
+def _metrics(path: Path) -> dict[str, Any]:
+    metrics = read_json(path)
+    if not isinstance(metrics, dict) or not isinstance(metrics.get("overall"), dict):
+        raise StorageError('has no "overall" figures', where=path, remedy="Finish the run with --resume.")
+    return metrics
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    found = read_json(path) if path.is_file() else {}
+    if not isinstance(found, dict):
+        raise StorageError("is not a JSON object", where=path)
+    return found
+
+
+def _by_silo(rounds: tuple[Round, ...], method: str) -> dict[str, Any]:
+    """Local-only runs have rounds of every silo apart; they are shown as runs of their own."""
+    alone = sorted({record["silo"] for record in rounds if record.get("silo")})
+    if not alone:
+        return {"rounds": rounds}
+    others = {silo: tuple(record for record in rounds if record.get("silo") == silo) for silo in alone}
+    return {"other_rounds": {f"{method} {silo}": records for silo, records in others.items()}}
+
+
+def _facts(
+    experiment: Experiment, metrics: Mapping[str, Any], rounds: tuple[Round, ...], model: Mapping[str, Any]
+) -> tuple[tuple[str, str], ...]:
+    overall, data = metrics["overall"], experiment.data
+    facts = [
+        ("Experiment", experiment.name),
+        ("Seed", str(experiment.seed)),
+        ("Events", str(data.events)),
+        ("Window", f"{data.window:g} s"),
+        ("Training", f"first {data.train / 3600:g} h, last {data.validation:.0%} for the threshold"),
+        ("Test edges", f"{overall.get('edges', 0):,}"),
+    ]
+    if overall.get("positives") is not None:
+        facts.append(("Malicious edges", f"{overall['positives']:,}"))
+    if metrics.get("per_silo"):
+        facts.append(("Silos", str(len(metrics["per_silo"]))))
+    if rounds:
+        best = model.get("best_round")
+        last = max(int(record["round"]) for record in rounds)
+        facts.append(("Rounds", f"{last}" + (f", best {best}" if best else "")))
+    if experiment.attack is not None:
+        facts.append(("Attack lab", f"{experiment.attack.name} by {', '.join(experiment.attack.silos)}"))
+    return tuple(facts)
+
+
+def _warnings(
+    experiment: Experiment, metrics: Mapping[str, Any], rounds: tuple[Round, ...]
+) -> tuple[str, ...]:
+    warnings = []
+    overall = metrics["overall"]
+    if overall.get("positives") == 0:
+        warnings.append(
+            "No edge of the test windows is labelled malicious: AP, AUC and recall are undefined."
+        )
+    elif overall.get("positives") is not None and overall["positives"] < 20:
+        warnings.append(
+            f"Only {overall['positives']} malicious edges: the figures change much with each of them."
+        )
+    rules = {n: m["ap"] for n, m in metrics.get("baselines", {}).items() if m.get("ap") is not None}
+    if rules and overall.get("ap") is not None and overall["ap"] <= max(rules.values()):
+        name = max(rules, key=lambda rule: rules[rule])
+        warnings.append(f"The trivial rule {name} does as well as the model or better.")
+    refused: dict[str, list[Any]] = {}
+    for record in rounds:
+        for silo, entry in record.get("silos", {}).items():
+            if entry.get("refused"):
+                refused.setdefault(silo, []).append((record["round"], entry["refused"]))
+    for silo, cases in sorted(refused.items()):
+        last, reason = cases[-1]
+        warnings.append(f"{silo} was refused in {count(len(cases), 'round')}, last in round {last}: {reason}")
+    if experiment.attack is not None:
+        warnings.append(f"In this run {', '.join(experiment.attack.silos)} cheated on purpose (attack lab).")
+    return tuple(warnings)
+
+
+def privacy_statement(experiment: Experiment, model: Mapping[str, Any]) -> tuple[str, ...]:
+    """What others could see, for the run that was made."""
+    if experiment.mode == "non-fl":
+        return ("All logs were put in one place; this mode keeps nothing private.",)
+    if experiment.mode == "local-only":
+        return ("Nothing left a silo; every silo trained alone.",)
+    names = (
+        "Host names are one shared index: every silo and the coordinator know all of them."
+        if experiment.graph.identity == "shared-index"
+        else "Host names were hashed with a secret that only the silos have; names did not leave a silo."
+    )
+    lines = [
+        "Model weights and a few numbers per round went to the coordinator; logs stayed in the silos.",
+        names,
+    ]
+    if experiment.federation.secure_sum:
+        lines.append("Host counts were added up under pairwise masks: the coordinator saw only the total.")
+    report = model.get("privacy") or {}
+    mechanism = experiment.privacy.mechanism
+    if report.get("guarantee"):
+        lines.append(f"Differential privacy: {report['guarantee']}.")
+    elif mechanism == "none":
+        lines.append("Differential privacy: no guarantee, no noise was added.")
+    else:
+        lines.append(f"Noise was added ({mechanism}); the run does not state a guarantee.")
+    return tuple(lines)
+
+
+def _versions(path: Path) -> dict[str, str]:
+    """The first comment line of experiment.toml names the versions that made the run."""
+    from entente import __version__
+
+    with path.open(encoding="utf-8") as lines:
+        first = lines.readline()
+    versions = {}
+    if first.startswith("#"):
+        for part in first[1:].split(","):
+            name, _, version = part.strip().partition(" ")
+            if version:
+                versions[name] = version
+    return versions or {"entente": __version__}
+
+
+def _homes(experiment: Experiment) -> dict[str, str]:
+    """Host -> silo, where the table is still there."""
+    if experiment.data.silos is None or not experiment.data.silos.is_file():
+        return {}
+    from entente.silos.base import read_silos
+
+    return read_silos(experiment.data.silos).as_dict()
