@@ -97,7 +97,7 @@ def _options(mapping: list[str], ntlm: bool) -> Options:
                 columns[name] = column
         else:
             raise UsageError(f"--map {entry}: neither NAME=COLUMN nor a .toml file")
-    return Options(ntlm=ntlm, columns=columns, **settings)
+    return Options(ntlm=ntlm, columns=tuple(columns.items()), **settings)
 
 
 def _tell_plan(planned: Plan, verbose: bool, *, auto: bool) -> None:

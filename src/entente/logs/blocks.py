@@ -41,13 +41,16 @@ def split(block: bytes, first_line: int, layout: Layout) -> RawBlock:
         block = block.replace(b"\r\n", b"\n")
     if isinstance(layout, JsonLines):
         return _split_json(block, first_line, layout)
+    while first_line <= layout.skip and block:
+        block = block[block.index(b"\n") + 1 :]
+        first_line += 1
     fast = _split_fast(block, first_line, layout)
     return fast if fast is not None else _split_patiently(block, first_line, layout)
 
 
 def _split_fast(block: bytes, first_line: int, layout: Delimited) -> RawBlock | None:
     """All lines at once; None when one of them is not plainly a row."""
-    if first_line <= layout.skip or b"\r" in block:
+    if not block or b"\r" in block:
         return None
     if layout.comment and (
         block.startswith(layout.comment.encode()) or b"\n" + layout.comment.encode() in block
@@ -92,7 +95,7 @@ def _split_patiently(block: bytes, first_line: int, layout: Delimited) -> RawBlo
     malformed: dict[int, str] = {}
     empty = [None] * len(places)
     for number, line in enumerate(_text_lines(block), first_line):
-        if number <= layout.skip or not line.strip():
+        if not line.strip():
             continue
         if layout.comment and line.startswith(layout.comment):
             continue

@@ -18,7 +18,7 @@ def to_sql(expression: Table, dialect: str) -> str:
     former = ibis.options.sql.fuse_selects
     ibis.options.sql.fuse_selects = False
     try:
-        return str(ibis.to_sql(expression, dialect=dialect))
+        return str(ibis.to_sql(expression, dialect=dialect, pretty=False))
     finally:
         ibis.options.sql.fuse_selects = former
 
@@ -80,21 +80,30 @@ class Polars(Engine):
         return backend.to_pyarrow(self._expression)
 
 
+NO_SPARK = MissingExtraError(
+    "the pyspark engine needs PySpark and Java", remedy="pip install 'entente[spark]'"
+)
+
+
 class PySpark(Engine):
     name = "pyspark"
     parallel = False
 
     @staticmethod
     def compile(expression: Table) -> str:
+        import ibis
+
+        try:
+            ibis.pyspark.register_options()
+        except ImportError as error:
+            raise NO_SPARK from error
         return to_sql(expression, "pyspark")
 
     def __init__(self, compiled: str) -> None:
         try:
             from pyspark.sql import SparkSession
         except ImportError as error:
-            raise MissingExtraError(
-                "the pyspark engine needs PySpark and Java", remedy="pip install 'entente[spark]'"
-            ) from error
+            raise NO_SPARK from error
         try:
             self._session: Any = (
                 SparkSession.builder.appName("entente ingest")

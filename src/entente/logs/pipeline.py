@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from entente.logs.blocks import RawBlock, raw_columns, split
 from entente.logs.engines import Engine
-from entente.logs.formats.base import Delimited, Options
+from entente.logs.formats.base import Delimited, Format, Options
 from entente.logs.plan import Job
 from entente.logs.projection import projection
 from entente.logs.refine import Refinement
@@ -62,8 +63,8 @@ class Pipeline:
         self._refinement = refinement
         self._workers = 1 if not engine.parallel else workers or min(4, os.cpu_count() or 1)
         self._projections = {
-            (job.format.name, raw_columns(job.layout)): engine.compile(
-                projection(job.format, raw_columns(job.layout), options)
+            (job.format.name, raw_columns(job.layout)): _compiled(
+                engine, job.format, raw_columns(job.layout), options
             )
             for job in jobs
         }
@@ -119,6 +120,12 @@ class Pipeline:
         if key not in engines:
             engines[key] = self._engine(self._projections[key])
         return engines[key].evaluate(fields)
+
+
+@cache
+def _compiled(engine: type[Engine], format: Format, columns: tuple[str, ...], options: Options) -> Any:
+    """Building and translating expressions takes longer than reading a small file, so it is done once."""
+    return engine.compile(projection(format, columns, options))
 
 
 def _until_end(blocks: Iterator[bytes], job: Job) -> Iterator[bytes]:

@@ -116,7 +116,7 @@ def read_head(file: LogFile) -> Head:
     with opened_log(file) as chunks:
         for chunk in chunks:
             start += chunk
-            if len(start) >= HEAD_BYTES:
+            if len(start) >= HEAD_BYTES and (b"\n" in start or len(start) > LONGEST_LINE):
                 break
         else:
             start += b"\n"

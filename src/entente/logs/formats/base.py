@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from entente.errors import UsageError
@@ -28,6 +29,18 @@ class Head:
     def first(self) -> str:
         """The first line that is not blank."""
         return next((line for line in self.lines if line.strip()), "")
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The JSON objects among the first lines."""
+        found = []
+        for line in self.lines[:20]:
+            if line.lstrip().startswith("{"):
+                try:
+                    found.append(json.loads(line))
+                except ValueError:
+                    continue  # a bad row; others may still tell
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +90,8 @@ class Options:
     """Keep NTLM logons only, as the paper does with LANL."""
     keyed: bool = False
     """The event needs a `key`, because a labels file was given."""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """csv: event column -> column of the file (name, or position from 1)."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """csv: (event column, column of the file by name or by position from 1)."""
     delimiter: str | None = None
     """csv: what separates fields; found from the header by default."""
     header: bool = True

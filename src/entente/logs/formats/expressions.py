@@ -12,8 +12,8 @@ ISO = (
     r"^[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]{1,9})?"
     r" ?(Z|UTC|[+-][0-9]{2}:?[0-9]{2})?$"
 )
-DECIMAL = r"^-?[0-9]{1,11}([.][0-9]{1,12})?$"
-PER_SECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
+DECIMAL = {"s": r"^-?[0-9]{1,11}([.][0-9]{1,12})?$", "ms": r"^-?[0-9]{1,14}([.][0-9]{1,12})?$"}
+PER_UNIT = {"s": 1_000_000, "ms": 1_000}
 
 
 def null(kind: str = "string") -> Column:
@@ -61,14 +61,16 @@ def port(column: Column) -> Column:
 
 
 def epoch(column: Column, unit: str = "s") -> Column:
-    """Seconds (or ms, us, ns) since 1970, possibly with decimals -> microseconds."""
+    """Seconds (or ms, us, ns) since 1970, possibly with decimals -> microseconds; auto = by magnitude."""
     if unit == "ns":
         return whole(column) // 1_000
     if unit == "us":
         return whole(column)
-    number = only(column, column.re_search(DECIMAL)).try_cast("float64")
+    if unit == "auto":
+        return first_of(epoch(column, "s"), epoch(column, "ms"))
+    number = only(column, column.re_search(DECIMAL[unit])).try_cast("float64")
     # Adding one half and taking the floor rounds alike everywhere; `round` does not.
-    return (number * float(PER_SECOND[unit]) + 0.5).floor().cast("int64")
+    return (number * float(PER_UNIT[unit]) + 0.5).floor().cast("int64")
 
 
 def with_time(rows: Table, column: Column, unit: str | None = None) -> Table:

@@ -80,7 +80,8 @@ def _names(header: str, delimiter: str) -> tuple[str, ...]:
 def _chosen(columns: tuple[str, ...], options: Options) -> dict[str, str]:
     """Event column -> file column: as mapped, else of the same name where the file has it."""
     chosen = {name: name for name in COLUMNS if name in columns}
-    for name, wanted in options.columns.items():
+    mapped = dict(options.columns)
+    for name, wanted in mapped.items():
         if name not in COLUMNS:
             raise UsageError(
                 f"--map {name}=...: no such event column", remedy=f"Columns: {', '.join(COLUMNS)}."
@@ -92,9 +93,7 @@ def _chosen(columns: tuple[str, ...], options: Options) -> dict[str, str]:
                 f"--map {name}={wanted}: the file has no such column",
                 remedy=f"The file has: {', '.join(columns)}.",
             )
-        chosen = {
-            other: column for other, column in chosen.items() if column != wanted or other in options.columns
-        }
+        chosen = {other: column for other, column in chosen.items() if column != wanted or other in mapped}
         if wanted in chosen.values():
             raise UsageError(f"--map {name}={wanted}: that column is mapped twice")
         chosen[name] = wanted
