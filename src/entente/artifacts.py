@@ -60,7 +60,7 @@ def write_arrays(
     from safetensors.numpy import save_file
 
     with replacing(path) as temporary:
-        ordered = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
+        ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
         save_file(ordered, temporary, metadata=dict(facts) if facts else None)
 
 
