@@ -80,7 +80,8 @@ class Drive:
             experiment.seed,
             experiment.detector.name,
         )
-        self.folder.begin(experiment, resume=True)
+        if not self.folder.started:  # the folder's name holds the experiment's hash: it is this one
+            self.folder.begin(experiment, resume=False)
         (self.folder.path / "ballast").write_bytes(bytes(BALLAST))
         saved = self.folder.checkpoints().load()
         if saved is not None:

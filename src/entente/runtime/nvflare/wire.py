@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from entente.artifacts import Arrays
 from entente.errors import RefusedError
 from entente.federation.messages import Message, pack, unpack
@@ -24,7 +26,9 @@ def encode(message: Message) -> dict[str, Any]:
     from safetensors.numpy import save
 
     facts, arrays = pack(message)
-    return {"facts": json.dumps(facts), "arrays": save(arrays) if arrays else b""}
+    # safetensors takes an array's bytes as they lie in memory, whatever its strides say.
+    dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    return {"facts": json.dumps(facts), "arrays": save(dense) if dense else b""}
 
 
 def decode(content: Any, limit: int) -> Message:
