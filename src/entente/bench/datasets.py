@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from entente.logs.schema import MICROSECONDS
 from entente.silos.base import read_silos, write_silos
 
 HOUR = 3600.0
-LINK_SHARE = 0.85
+LINK_TRAIN = 0.85
 BLOCK = 1 << 20
 
 
@@ -35,8 +35,8 @@ class Events:
     train: float
     lr: float
     description: str
-    link_train: float = 0.0
-    """Seconds from the start that hold 85 % of the events: training and validation of link prediction."""
+    percentiles: tuple[float, ...] = ()
+    """Second by which 0, 1, ... 100 % of the events have happened."""
     view: str = "auto"
     """How the block model looks at the events."""
     sites: Path | None = None
@@ -67,6 +67,16 @@ class Prepared:
         }
         table = {"name": f"{self.events.name}-{self.k}", "data": data, **sections}
         return parse_experiment(table)
+
+    def link_data(self, share: float = 1.0) -> dict[str, float]:
+        """Settings that train on 85 % of the first `share` of the events and test on the rest of it."""
+        events = self.events
+        first = events.percentiles[0] // events.window * events.window
+        end = events.percentiles[round(100 * share)]
+        cut = events.percentiles[round(100 * share * LINK_TRAIN)]
+        train = max(1, round((cut - first) / events.window)) * events.window
+        found = {"data.train": train, "data.validation": 0.0}
+        return found | ({"data.end": end} if share < 1.0 else {})
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -106,7 +116,8 @@ class Library:
         if stored.exists():
             facts = read_json(stored)
             sites = folder / "hosts.csv" if facts["sites"] else None
-            return Events(**{**facts, "path": folder / "events", "sites": sites})
+            known = {"path": folder / "events", "sites": sites, "percentiles": tuple(facts["percentiles"])}
+            return Events(**{**facts, **known})
         source = self.sources.get(name)
         if source is None and name not in MADE_UP:
             raise UsageError(
@@ -114,8 +125,7 @@ class Library:
             )
         folder.mkdir(parents=True, exist_ok=True)
         events = MAKERS[name](name, folder, source or folder)
-        found = {"hash": digest(events.path), "link_train": span_of(events.path, events.window, LINK_SHARE)}
-        events = Events(**{**asdict(events), **found})
+        events = replace(events, hash=digest(events.path), percentiles=percentiles(events.path))
         write_json(stored, asdict(events) | {"path": None, "sites": events.sites is not None})
         return events
 
@@ -128,16 +138,15 @@ def digest(events: Path) -> str:
     return whole.hexdigest()[:16]
 
 
-def span_of(events: Path, window: float, share: float) -> float:
-    """Seconds from the first window's start, in whole windows, that hold this share of the events."""
+def percentiles(events: Path) -> tuple[float, ...]:
+    """Second by which each percent of the events has happened."""
     import numpy as np
 
     from entente.logs.events import load_events
 
     times = np.sort(load_events(events, ["time"])["time"].to_numpy())
-    step = round(window * MICROSECONDS)
-    first = int(times[0]) // step * step
-    return float(round((int(times[int(share * (len(times) - 1))]) - first) / step) * window)
+    places = np.linspace(0, len(times) - 1, 101).astype(np.int64)
+    return tuple((times[places] / MICROSECONDS).tolist())
 
 
 def _file_digest(path: Path) -> str:

@@ -18,10 +18,13 @@ from entente.bench.methods import change
 from entente.config import Experiment, Jbeil
 from entente.detection.metrics import area_under_roc, average_precision, pr_curve
 from entente.detectors.base import Candidates, Detector
+from entente.detectors.jbeil import hidden_hosts
 from entente.graphs.sampling import NonEdges
 from entente.runtime.assembly import Dataset, SiloData, load_dataset
 
 REDRAWS = 50
+HIDDEN = 0.3
+"""Share of hosts hidden in the inductive test, for rules that have no such setting."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,14 +40,14 @@ def evaluate_links(
 ) -> dict[str, Any]:
     """AP and AUC over all silos' questions, and per silo; an edge between two silos is asked of both."""
     asking = single_events(experiment, dataset)
-    hidden = hidden_hosts(experiment, asking) if inductive else None
+    share = getattr(experiment.detector, "hidden_hosts", HIDDEN) if inductive else 0.0
     scores, labels, per_silo = [], [], {}
     for name, silo in asking.silos.items():
-        question = ask(silo, experiment.seed, hidden)
+        question = ask(silo, experiment.seed, share)
         if not len(question.label):
             continue
         answering = dataset.silos.get(name, next(iter(dataset.silos.values())))
-        found = answer(question, silo, answering, detectors[answering.name])
+        found = answer(question, silo, answering, detectors[answering.name], share)
         scores.append(found)
         labels.append(question.label)
         per_silo[name] = figures(found, question.label)
@@ -65,16 +68,19 @@ def single_events(experiment: Experiment, dataset: Dataset) -> Dataset:
     return load_dataset(change(experiment, {"mode": "federated", "detector": detector.model_dump()}))
 
 
-def ask(silo: SiloData, seed: int, hidden: NDArray[np.str_] | None) -> Question:
-    """Each test edge beside a non-edge of the same source, moment and window."""
+def ask(silo: SiloData, seed: int, hidden: float) -> Question:
+    """Each test edge beside a non-edge of the same source, moment and window.
+
+    With `hidden` > 0 only edges of hosts that are hidden from training are asked about.
+    """
     test = silo.test
     words = np.frombuffer(hashlib.sha256(silo.name.encode()).digest(), dtype="<u4").tolist()
     rng = np.random.default_rng([seed, *words])
     window, src, dst = test.window_of_edge(), test.src.astype(np.int64), test.dst.astype(np.int64)
     drawn, found = other_targets(silo, window, src, rng)
     kept = found
-    if hidden is not None:
-        unseen = np.isin(silo.names, hidden)
+    if hidden:
+        unseen = hidden_hosts(test, hidden)
         kept = found & (unseen[src] | unseen[dst])
     window, src, dst, drawn = (values[kept] for values in (window, src, dst, drawn))
     both = np.repeat(np.arange(len(src)), 2)
@@ -106,16 +112,20 @@ def other_targets(
 
 
 def answer(
-    question: Question, asking: SiloData, answering: SiloData, detector: Detector
+    question: Question, asking: SiloData, answering: SiloData, detector: Detector, hidden: float
 ) -> NDArray[np.float32]:
-    """Anomaly scores, from a detector that has seen everything before the test."""
+    """Anomaly scores, from a detector that has seen everything before the test, hidden hosts excepted."""
     candidates = question.candidates
     if answering.name != asking.name:
         number = np.searchsorted(answering.names, asking.names).astype(np.int32)
         candidates = Candidates(
             candidates.window, number[candidates.src], number[candidates.dst], candidates.time
         )
-    _, state = detector.score(answering.train, detector.initial_state(answering.train))
+    past = answering.train
+    if hidden:
+        unseen = hidden_hosts(past, hidden)
+        past = past.select(~(unseen[past.src] | unseen[past.dst]))
+    _, state = detector.score(past, detector.initial_state(past))
     if answering.validation.num_windows:
         _, state = detector.score(answering.validation, state)
     scores, _ = detector.score(answering.test, state, candidates)
@@ -129,8 +139,3 @@ def figures(score: NDArray[np.float32], label: NDArray[np.uint8]) -> dict[str, A
         "positives": int(label.sum()),
         "edges": len(label),
     }
-
-
-def hidden_hosts(experiment: Experiment, dataset: Dataset) -> NDArray[np.str_]:
-    """Names of the hosts that the experiment keeps from training, in whichever silo."""
-    raise NotImplementedError

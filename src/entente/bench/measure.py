@@ -43,9 +43,7 @@ def measure(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any
     if options.get("task", "detection") == "link-prediction":
         from entente.bench.link_prediction import evaluate_links
 
-        outcome: dict[str, Any] = evaluate_links(
-            experiment, dataset, detectors, inductive=bool(options.get("inductive"))
-        )
+        outcome = evaluate_links(experiment, dataset, detectors, inductive=bool(options.get("inductive")))
     else:
         outcome = detection(experiment, evaluate_models(dataset, detectors, experiment.detection))
     outcome["values"] |= {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from entente.bench.cells import Cell, Label, Row
@@ -17,7 +17,9 @@ from entente.bench.tables import distinct, failures, interval, marks, percent, s
 from entente.config import Experiment
 
 GRID = "paper"
-QUICK_K, SILO_K = (4,), 4
+QUICK_K = (4,)
+QUICK_SHARE = 0.15
+"""Share of the events that the quick table gives to link prediction, which walks them one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +30,16 @@ class Setting:
     title: str
     changes: Mapping[str, Any]
     options: Mapping[str, Any]
-    own_lr: bool = True
 
-    def experiment(self, prepared: Prepared, seed: int) -> Experiment:
-        detector = {"name": "jbeil" if "jbeil" in self.name else "euler", "lr": prepared.events.lr}
-        experiment = change(prepared.experiment(detector=detector, seed=seed), self.changes)
-        if self.options.get("task") == "link-prediction":
-            experiment = change(
-                experiment, {"data.train": prepared.events.link_train, "data.validation": 0.0}
-            )
-        return experiment
+    @property
+    def links(self) -> bool:
+        return bool(self.options["task"] == "link-prediction")
+
+    def experiment(self, prepared: Prepared, seed: int, share: float = 1.0) -> Experiment:
+        """The federated experiment; `share` takes only the first part of the events for link prediction."""
+        detector = {"name": self.name.partition("-")[0], "lr": prepared.events.lr}
+        data = prepared.link_data(share) if self.links else {}
+        return change(prepared.experiment(detector=detector, seed=seed), {**self.changes, **data})
 
 
 JBEIL = {"federation.rounds": 5, "detector.validation_events": 0.15 / 0.85}
@@ -79,7 +81,7 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
         for seed in range(request.seeds)
         for (name, k), prepared in data.items()
         for setting in PLANS[name][1]
-        for cell in cells_of(SETTINGS[setting], prepared, name, k, seed)
+        for cell in cells_of(SETTINGS[setting], prepared, seed, QUICK_SHARE if request.quick else 1.0)
     ]
     facts = {
         "command": request.command,
@@ -90,26 +92,20 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     return cells, facts
 
 
-def cells_of(setting: Setting, prepared: Prepared, name: str, k: int, seed: int) -> list[Cell]:
-    rules = LINK_RULES if setting.options["task"] == "link-prediction" else RULES
+def cells_of(setting: Setting, prepared: Prepared, seed: int, share: float) -> list[Cell]:
     found = []
-    for method in (*PAPER, *rules):
-        experiment = method.apply(setting.experiment(prepared, seed))
-        if method.kind == "rule" and setting.options["task"] == "detection" and seed > 0:
+    for method in (*PAPER, *(LINK_RULES if setting.links else RULES)):
+        if method.kind == "rule" and seed > 0 and not setting.links:
             continue  # nothing about it is random
+        experiment = method.apply(setting.experiment(prepared, seed, share))
         labels: dict[str, Label] = {
-            "dataset": name,
+            "dataset": prepared.events.name,
             "detector": setting.name,
-            "k": k,
+            "k": prepared.k,
             "method": method.name,
             "seed": seed,
         }
-        data = prepared.hash
-        if method.name == "non-fl":
-            # One central model, whatever K: the silos matter only to the figures per silo.
-            data = prepared.hash if k == SILO_K else prepared.events.hash
-            experiment = experiment if k == SILO_K else change(experiment, {"data.silos": None})
-        found.append(Cell(experiment, data, labels, setting.options))
+        found.append(Cell(experiment, prepared.hash, labels, setting.options))
     return found
 
 
@@ -218,8 +214,3 @@ def curves(rows: Sequence[Row], what: str) -> list[Block]:
         return []
     svg = lines(f"Precision over recall: {what}", series, "recall", "precision", y_range=(0.0, 1.0))
     return [Figure(svg, "Seed 0; test edges of all silos.")]
-
-
-def quick(request: Request) -> Request:
-    """The part that finishes in minutes."""
-    return replace(request, quick=True, seeds=min(request.seeds, 3))
