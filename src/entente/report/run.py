@@ -32,6 +32,9 @@ def build(run_folder: Path) -> ReportData:
     model = _optional(run_folder / "model.json")
     others = _optional(run_folder / "comparison.json")
     homes = _homes(experiment)
+    bootstrap: dict[str, Any] = next(
+        (record["bootstrap"] for record in rounds if record.get("bootstrap")), {}
+    )
     method = method_name(experiment)
     title = f"{experiment.name}: {method}"
     data: dict[str, Any] = {
@@ -46,7 +49,7 @@ def build(run_folder: Path) -> ReportData:
         "note": others.get("note"),
         "per_silo": metrics.get("per_silo", {}),
         "warnings": _warnings(experiment, metrics, rounds),
-        "privacy": privacy_statement(experiment, model),
+        "privacy": privacy_statement(experiment, model, bootstrap),
         "versions": _versions(run_folder / "experiment.toml"),
         **_by_silo(rounds, method),
     }
@@ -165,14 +168,16 @@ def _warnings(
     return tuple(warnings)
 
 
-def privacy_statement(experiment: Experiment, model: Mapping[str, Any]) -> tuple[str, ...]:
+def privacy_statement(
+    experiment: Experiment, model: Mapping[str, Any], bootstrap: Mapping[str, Any]
+) -> tuple[str, ...]:
     """What others could see, for the run that was made."""
     if experiment.mode == "non-fl":
         return ("All logs were put in one place; this mode keeps nothing private.",)
     if experiment.mode == "local-only":
         return ("Nothing left a silo; every silo trained alone.",)
     names = (
-        "Host names are one shared index: every silo and the coordinator know all of them."
+        "Host names are one shared index that every silo knows."
         if experiment.graph.identity == "shared-index"
         else "Host names were hashed with a secret that only the silos have; names did not leave a silo."
     )
@@ -180,8 +185,9 @@ def privacy_statement(experiment: Experiment, model: Mapping[str, Any]) -> tuple
         "Model weights and a few numbers per round went to the coordinator; logs stayed in the silos.",
         names,
     ]
-    if experiment.federation.secure_sum:
+    if bootstrap.get("masked"):
         lines.append("Host counts were added up under pairwise masks: the coordinator saw only the total.")
+    lines += [f"Bootstrap: {note}." for note in bootstrap.get("notes", ())]
     report = model.get("privacy") or {}
     mechanism = experiment.privacy.mechanism
     if report.get("guarantee"):

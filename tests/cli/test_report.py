@@ -1,0 +1,62 @@
+"""`entente report`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from entente.cli import main
+from entente.config import Experiment, to_toml
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "experiment.toml").write_text(to_toml(Experiment(name="small")))
+    overall = {"ap": 0.4, "auc": 0.9, "recall": 0.5, "positives": 8, "alerts_per_day": 3.0, "edges": 100}
+    metrics = {"overall": overall, "per_silo": {}, "baselines": {"first-seen": {"ap": 0.1}}}
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    return folder
+
+
+def call(*words: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    return int(end.value.code or 0)
+
+
+def test_the_page_lies_in_the_run_and_its_path_is_printed(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("report", str(run_folder)) == 0
+    assert (run_folder / "report.html").read_text().startswith("<!doctype html>")
+    said = capsys.readouterr().out
+    assert "found 4 of 8 malicious edges" in said
+    assert f"report: {run_folder / 'report.html'}" in said
+
+
+def test_out_chooses_the_file_and_json_says_where(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "deep" / "page.html"
+    assert call("report", str(run_folder), "--out", str(page), "--json") == 0
+    assert page.is_file()
+    assert json.loads(capsys.readouterr().out)["report"] == str(page)
+    assert not (run_folder / "report.html").exists()
+
+
+def test_a_folder_that_is_no_run_ends_in_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("report", str(tmp_path)) == 2
+    said = capsys.readouterr().err
+    assert "is not a finished run" in said
+    assert "Traceback" not in said
+
+
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("report", "--help") == 0
+    assert "Example: entente report" in capsys.readouterr().out

@@ -1,0 +1,155 @@
+"""What a report takes from a run folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from entente.config import Experiment, Graph, Privacy
+from entente.detection.alerts import Alert
+from entente.detection.sinks import write_alerts
+from entente.errors import StorageError, UsageError
+from entente.report import build
+from entente.report.run import method_name, privacy_statement, read_rounds
+from entente.report.scored import infer_homes
+
+MakeRun = Callable[..., Path]
+
+
+def test_a_run_is_read_whole(run_folder: Path) -> None:
+    data = build(run_folder)
+    assert data.method == "euler entente"
+    assert data.title == "four sites: euler entente"
+    assert dict(data.facts)["Seed"] == "3"
+    assert dict(data.facts)["Malicious edges"] == "15"
+    assert set(data.rules) == {"first-seen", "pair-frequency", "rare-target", "novelty-burst"}
+    assert set(data.per_silo) == {"berlin", "lyon", "osaka", "head-office"}
+    assert len(data.rounds) == 12
+    assert len(data.attack) == 15
+    assert data.versions["torch"] == "2.13.0"
+    assert data.curves["euler entente"].x[-1] == 1.0
+    assert data.homes["berlin-ws04"] == "berlin"
+
+
+def test_found_agrees_with_the_recall_of_the_metrics(run_folder: Path) -> None:
+    data = build(run_folder)
+    assert sum(bool(edge.found) for edge in data.attack) / len(data.attack) == data.overall["recall"]
+
+
+def test_thresholds_per_edge_are_used_where_they_are_stored(run_folder: Path) -> None:
+    path = run_folder / "scores.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("threshold", pa.array(np.full(len(table), 2.0))), path)
+    assert build(run_folder).alerts == ()
+
+
+def test_stored_alerts_are_shown_instead_of_computed_ones(run_folder: Path) -> None:
+    alert = Alert(0, 1, "a", "b", 1.0, 0.5, "high", "berlin", ("stored",))
+    write_alerts("jsonl", [alert], run_folder / "alerts.jsonl")
+    assert build(run_folder).alerts == (alert,)
+
+
+def test_a_comparison_is_shown_where_there_is_one(new_run: MakeRun) -> None:
+    other = {"methods": {"euler fedavg": {"ap": 0.1}}, "note": "one seed", "simulated": True}
+    data = build(new_run(comparison=other))
+    assert data.methods == {"euler fedavg": {"ap": 0.1}}
+    assert data.note == "one seed"
+    assert data.simulated is True
+    assert list(data.all_methods()) == ["euler entente", "euler fedavg"]
+
+
+def test_only_the_experiment_and_the_metrics_must_be_there(run_folder: Path) -> None:
+    for name in ("rounds.jsonl", "scores.parquet"):
+        (run_folder / name).unlink()
+    data = build(run_folder)
+    assert (data.rounds, data.alerts, data.attack) == ((), (), ())
+
+
+@pytest.mark.parametrize("name", ["experiment.toml", "metrics.json"])
+def test_an_unfinished_run_is_refused_with_a_remedy(run_folder: Path, name: str) -> None:
+    (run_folder / name).unlink()
+    with pytest.raises(UsageError, match=f"{name} is missing\n.*entente train"):
+        build(run_folder)
+
+
+def test_damaged_files_are_named(run_folder: Path) -> None:
+    (run_folder / "scores.parquet").write_bytes(b"PAR1 but not really")
+    with pytest.raises(StorageError, match=r"scores\.parquet.*not readable Parquet"):
+        build(run_folder)
+    (run_folder / "metrics.json").write_text("{}")
+    with pytest.raises(StorageError, match="overall"):
+        build(run_folder)
+
+
+def test_without_labels_the_largest_incident_is_drawn(run_folder: Path) -> None:
+    path = run_folder / "scores.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["label"]), path)
+    data = build(run_folder)
+    assert data.attack
+    assert all(edge.found is None for edge in data.attack)
+    assert data.curves == {}
+
+
+def test_a_round_cut_short_by_a_kill_is_left_out_but_damage_within_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rounds.jsonl"
+    path.write_text('{"round": 1}\n{"rou')
+    assert read_rounds(path) == ({"round": 1},)
+    path.write_text('{"rou\n{"round": 2}\n')
+    with pytest.raises(StorageError, match=r"rounds\.jsonl:1"):
+        read_rounds(path)
+
+
+def test_rounds_of_silos_that_train_alone_are_lines_of_their_own(run_folder: Path) -> None:
+    path = run_folder / "rounds.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [json.dumps({**record, "silo": silo}) for silo in ("lyon", "osaka") for record in records]
+    path.write_text("\n".join(lines) + "\n")
+    data = build(run_folder)
+    assert data.rounds == ()
+    assert [len(rounds) for rounds in data.other_rounds.values()] == [12, 12]
+
+
+def test_few_positives_and_a_better_rule_are_warned_of(run_folder: Path) -> None:
+    path = run_folder / "metrics.json"
+    metrics = json.loads(path.read_text())
+    metrics["baselines"]["rare-target"]["ap"] = 0.999
+    path.write_text(json.dumps(metrics))
+    warnings = " ".join(build(run_folder).warnings)
+    assert "Only 15 malicious edges" in warnings
+    assert "The trivial rule rare-target does as well as the model or better." in warnings
+
+
+def test_a_host_belongs_to_the_silo_that_sees_most_of_it() -> None:
+    columns = {
+        "src": np.array(["a", "a", "a", "b"]),
+        "dst": np.array(["b", "x", "x", "b"]),
+        "silo": np.array(["north", "north", "south", "south"]),
+    }
+    assert infer_homes(columns) == {"a": "north", "b": "south", "x": "south"}
+
+
+def test_the_privacy_statement_fits_the_run() -> None:
+    masked = {"masked": True, "notes": ["two silos: each can work out the other's host count from the total"]}
+    plain = " ".join(privacy_statement(Experiment(), {}, masked))
+    assert "no guarantee" in plain
+    assert "shared index" in plain
+    assert "only the total" in plain
+    assert "Bootstrap: two silos" in plain
+    hashed = Experiment(graph=Graph(identity="keyed-hash"), privacy=Privacy(mechanism="central"))
+    said = " ".join(privacy_statement(hashed, {"privacy": {"guarantee": "epsilon 3 at delta 1e-05"}}, {}))
+    assert "names did not leave a silo" in said
+    assert "epsilon 3 at delta 1e-05" in said
+    assert "only the total" not in said
+    assert "one place" in privacy_statement(Experiment(mode="non-fl"), {}, {})[0]
+    assert "alone" in privacy_statement(Experiment(mode="local-only"), {}, {})[0]
+
+
+def test_a_method_is_called_by_what_it_does() -> None:
+    assert method_name(Experiment(mode="local-only")) == "euler local-only"
+    assert method_name(Experiment.model_validate({"detector": {"name": "midas"}})) == "midas"
