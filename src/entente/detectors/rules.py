@@ -1,7 +1,7 @@
 """The trivial rules every model has to beat: online counts of pairs, and nothing to train.
 
 An edge's score uses the windows before its own (and, where the rule says so, how much else its own window
-holds). Equal scores are told apart by a small number hashed from pair, window and seed, so that figures
+holds). Equal scores are told apart by a small number hashed from pair and window, so that figures
 which hang on the order of ties are those of a random order, and the same ones every time.
 """
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from entente.artifacts import Arrays
 from entente.config import Rule as RuleConfig
 from entente.detectors.base import Candidates, Detector, GraphShape, State, Training, Validation
+from entente.detectors.neural import average_precision_and_auc
 from entente.detectors.rules_counts import Counts, Float64, Window, slices, window_of
 from entente.errors import DetectorError
 from entente.graphs.sampling import NonEdges, mix
@@ -40,7 +41,6 @@ class Rule(Detector):
     def __init__(self, config: RuleConfig, shape: GraphShape, seed: int) -> None:
         self.config = config
         self.shape = shape
-        self._seed = mix(np.array([seed], dtype=np.uint64))
 
     @abstractmethod
     def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
@@ -75,18 +75,12 @@ class Rule(Detector):
         _, state = self.score(graph.windows(0, first), self.initial_state(graph))
         window, src, dst = NonEdges(tail).draw(np.diff(tail.offsets), rng)
         if not len(window):
-            return Validation(0.5, 0.5, 0)
+            return Validation(0.0, 0.0, 0)
         real, _ = self.score(tail, state)
         drawn, _ = self.score(tail, state, Candidates(window, src, dst))
-        from sklearn.metrics import average_precision_score, roc_auc_score
-
-        truth = np.repeat((1, 0), (len(real), len(drawn)))
-        expected = -np.concatenate((real, drawn))
-        return Validation(
-            float(average_precision_score(truth, expected)),
-            float(roc_auc_score(truth, expected)),
-            len(real),
-        )
+        truth = np.arange(len(real) + len(drawn)) < len(real)
+        ap, auc = average_precision_and_auc(truth, -np.concatenate((real, drawn)))
+        return Validation(ap, auc, len(real))
 
     def initial_state(self, graph: TemporalGraph) -> State:
         return Counts.empty(graph.num_nodes)
@@ -108,16 +102,11 @@ class Rule(Detector):
             counts.decay()
             if self.own_window:
                 counts.add_events(edges, graph.weight[own])
-            scores[asked] = self._scores(counts, window, edges, self._tie(window))
+            scores[asked] = self._scores(counts, window, edges, _tie(window))
             if not self.own_window:
                 counts.add_events(edges, graph.weight[own])
             counts.close(edges, graph.time[own])
         return scores, counts.state()
-
-    def _tie(self, window: Window) -> Float64:
-        clock = mix(np.array([window.start], dtype=np.int64).view(np.uint64) ^ self._seed)
-        drawn = mix(window.keys.view(np.uint64) ^ clock)
-        return drawn.astype(np.float64) * (TIE / 2.0**64)
 
 
 class FirstSeen(Rule):
@@ -193,6 +182,12 @@ def chi_squared(now: NDArray[Any], total: NDArray[Any], clock: int) -> Float64:
     past = np.maximum(total.astype(np.float64), 1e-12) * (clock - 1)
     deviation: Float64 = np.where(total > 0, (now * clock - total) ** 2 / past, 0.0)
     return deviation
+
+
+def _tie(window: Window) -> Float64:
+    clock = mix(np.array([window.start], dtype=np.int64).view(np.uint64))
+    drawn = mix(window.keys.view(np.uint64) ^ clock)
+    return drawn.astype(np.float64) * (TIE / 2.0**64)
 
 
 def _new(counts: Counts, window: Window) -> NDArray[np.bool_]:

@@ -1,0 +1,100 @@
+"""Each node's most recent neighbours before a moment, for many (node, moment) questions at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entente.graphs.temporal import Float32, Int32, Int64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recent:
+    """The answer to `RecentNeighbours.recent`: one row per question, the most recent neighbour first."""
+
+    node: Int64  # [questions, k]; 0 where there is none
+    time: Int64  # [questions, k]; 0 where there is none
+    known: NDArray[np.bool_]  # [questions, k]: whether there is one
+    features: Float32 | None  # [questions, k, F]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ring:
+    """The last k neighbours of every node, the most recent first; `node` is -1 where there is none."""
+
+    node: Int32  # [nodes, k]
+    time: Int64  # [nodes, k]
+    features: Float32  # [nodes, k, F]
+
+    @staticmethod
+    def empty(nodes: int, k: int, features: int) -> Ring:
+        return Ring(
+            np.full((nodes, k), -1, dtype=np.int32),
+            np.zeros((nodes, k), dtype=np.int64),
+            np.zeros((nodes, k, features), dtype=np.float32),
+        )
+
+
+class RecentNeighbours:
+    """Events, and what a ring remembers of those before them, indexed by node.
+
+    An event is a neighbour for both of its ends. `order` counts events: a question about `before = i`
+    sees the ring and events 0..i-1, so that nothing later can leak into the answer.
+    """
+
+    def __init__(
+        self, src: Int32, dst: Int32, time: Int64, features: Float32 | None, past: Ring, k: int
+    ) -> None:
+        nodes, width = past.node.shape
+        self._time = time
+        self._k = k
+        self._span = width + len(src) + 1
+        old_node, slot = np.nonzero(past.node[:, ::-1] >= 0)  # oldest first
+        slot_of = width - 1 - slot
+        owner = np.concatenate((old_node, np.stack((src, dst), axis=1).ravel().astype(np.int64)))
+        other = np.concatenate((past.node[old_node, slot_of], np.stack((dst, src), axis=1).ravel()))
+        order = np.concatenate((slot, width + np.repeat(np.arange(len(src)), 2)))
+        moment = np.concatenate((past.time[old_node, slot_of], np.repeat(time, 2)))
+        sorting = np.argsort(owner, kind="stable")
+        self._keys = owner[sorting] * self._span + order[sorting]
+        self._other = other[sorting].astype(np.int64)
+        self._moment = moment[sorting]
+        self._starts = np.searchsorted(owner[sorting], np.arange(nodes + 1))
+        self._first = width
+        self._features: Float32 | None = None
+        if features is not None:
+            kept = np.concatenate((past.features[old_node, slot_of], np.repeat(features, 2, axis=0)))
+            self._features = kept[sorting]
+
+    def before(self, time: Int64) -> Int64:
+        """How many events lie strictly before each moment."""
+        return np.searchsorted(self._time, time, side="left").astype(np.int64)
+
+    def recent(self, nodes: Int64, before: Int64) -> Recent:
+        """The k most recent neighbours of each node among the ring and the first `before` events."""
+        end = np.searchsorted(self._keys, nodes * self._span + self._first + before)
+        place = end[:, None] - 1 - np.arange(self._k)
+        known = place >= self._starts[nodes][:, None]
+        if not len(self._other):
+            shape = (len(nodes), self._k)
+            nothing = None if self._features is None else np.zeros((*shape, self._features.shape[1]), "f4")
+            return Recent(np.zeros(shape, np.int64), np.zeros(shape, np.int64), known & False, nothing)
+        place = np.where(known, place, 0)
+        features = None
+        if self._features is not None:
+            features = self._features[place] * known[:, :, None]
+        return Recent(
+            np.where(known, self._other[place], 0), np.where(known, self._moment[place], 0), known, features
+        )
+
+    def ring(self, before: int) -> Ring:
+        """What remains of the ring after the first `before` events."""
+        nodes = np.arange(len(self._starts) - 1)
+        found = self.recent(nodes, np.full(len(nodes), before))
+        node = np.where(found.known, found.node, -1).astype(np.int32)
+        features = found.features
+        if features is None:
+            features = np.zeros((*node.shape, 0), dtype=np.float32)
+        return Ring(node, found.time, features)
