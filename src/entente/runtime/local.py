@@ -15,7 +15,7 @@ from entente.federation.silo import Silo
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, make_detector
 from entente.runtime.checkpoint import Checkpoints, RunFolder
 from entente.runtime.evaluation import BASELINES, Evaluation, evaluate_models, evaluate_rule, write_scores
-from entente.runtime.team import ProcessTeam, SerialTeam, Team
+from entente.runtime.team import Participant, ProcessTeam, SerialTeam, Team
 
 Watcher = Callable[[Mapping[str, Any]], None]
 """Told of every round's record as soon as it is complete."""
@@ -167,14 +167,14 @@ def make_team(experiment: Experiment, folder: RunFolder, dataset: Dataset, membe
     return SerialTeam({name: make_silo(experiment, dataset, name) for name in members})
 
 
-def build_silos(experiment: Experiment, names: Collection[str]) -> dict[str, Silo]:
+def build_silos(experiment: Experiment, names: Collection[str]) -> dict[str, Participant]:
     """Silos by name, from their events; what a worker process or a deployed site calls."""
     one_thread()
     dataset = load_dataset(experiment, names)
     return {name: make_silo(experiment, dataset, name) for name in names}
 
 
-def make_silo(experiment: Experiment, dataset: Dataset, name: str) -> Silo:
+def make_silo(experiment: Experiment, dataset: Dataset, name: str) -> Participant:
     """An honest silo, or the one that the experiment's attack makes of it."""
     data = dataset.silos[name]
     detector = make_detector(experiment, dataset.shape)

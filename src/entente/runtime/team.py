@@ -17,13 +17,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from numpy.typing import NDArray
+
 from entente.artifacts import Arrays
 from entente.errors import DetectorError, EntenteError, FederationError
 from entente.federation.messages import Reply, Task, pack, unpack
-from entente.federation.silo import Silo
 from entente.runtime.checkpoint import Saved
 
 LARGEST_MESSAGE = 1 << 34
+
+
+class Participant(Protocol):
+    """A silo, honest or not: what a runtime needs of it."""
+
+    def handle(self, task: Task) -> Reply: ...
+
+    def state(self) -> Saved: ...
+
+    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None: ...
 
 
 class Team(Protocol):
@@ -42,7 +53,7 @@ class Team(Protocol):
 class SerialTeam:
     """Silos in this process, one after the other."""
 
-    def __init__(self, silos: Mapping[str, Silo]) -> None:
+    def __init__(self, silos: Mapping[str, Participant]) -> None:
         self._silos = dict(sorted(silos.items()))
 
     def ask(self, task: Task, deadline: float) -> tuple[list[Reply], dict[str, str]]:

@@ -12,9 +12,8 @@ from entente.artifacts import Arrays
 from entente.config import load_experiment
 from entente.errors import EntenteError
 from entente.federation.messages import Task, pack, unpack
-from entente.federation.silo import Silo
 from entente.runtime.local import build_silos
-from entente.runtime.team import receive, send
+from entente.runtime.team import Participant, receive, send
 
 
 def main(experiment: Path, names: Sequence[str]) -> None:
@@ -38,7 +37,7 @@ def main(experiment: Path, names: Sequence[str]) -> None:
                 send(answers, {"error": str(error)}, {})
 
 
-def _answer(silo: Silo, facts: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+def _answer(silo: Participant, facts: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
     if facts["do"] == "state":
         saved, state = silo.state()
         return {"answer": saved}, state
