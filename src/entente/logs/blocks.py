@@ -35,17 +35,49 @@ def raw_columns(layout: Layout) -> tuple[str, ...]:
     return layout.used if isinstance(layout, Delimited) else tuple(layout.paths)
 
 
-def split(block: bytes, first_line: int, layout: Layout) -> RawBlock:
-    """Cut whole lines, the first of which is number `first_line`, into fields."""
-    if b"\r" in block:
-        block = block.replace(b"\r\n", b"\n")
-    if isinstance(layout, JsonLines):
-        return _split_json(block, first_line, layout)
-    while first_line <= layout.skip and block:
-        block = block[block.index(b"\n") + 1 :]
-        first_line += 1
-    fast = _split_fast(block, first_line, layout)
-    return fast if fast is not None else _split_patiently(block, first_line, layout)
+class Splitter:
+    """Cuts blocks of lines into fields, for one thread."""
+
+    def __init__(self) -> None:
+        self._connection: Any = None
+
+    def split(self, block: bytes, first_line: int, layout: Layout) -> RawBlock:
+        """The fields of whole lines, the first of which is number `first_line`."""
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n")
+        if isinstance(layout, JsonLines):
+            return self._split_json(block, first_line, layout)
+        while first_line <= layout.skip and block:
+            block = block[block.index(b"\n") + 1 :]
+            first_line += 1
+        fast = _split_fast(block, first_line, layout)
+        return fast if fast is not None else _split_patiently(block, first_line, layout)
+
+    def _split_json(self, block: bytes, first_line: int, layout: JsonLines) -> RawBlock:
+        """By DuckDB, whichever engine follows: what is valid JSON must not depend on the engine."""
+        import duckdb
+
+        if self._connection is None:
+            self._connection = duckdb.connect(config={"threads": 1})
+        lines = _line_array(block)
+        numbers = np.arange(first_line, first_line + len(lines))
+        filled = pc.not_equal(pc.binary_length(pc.utf8_trim_whitespace(lines)), 0)
+        if not pc.all(filled).as_py():
+            lines = lines.filter(filled)
+            numbers = numbers[filled.to_numpy(zero_copy_only=False)]
+        # One pass over each document for all paths; text that is no object yields nulls throughout.
+        paths = ["$" + "".join(f".{json.dumps(key)}" for key in keys) for keys in layout.paths.values()]
+        names = ", ".join(f'found[{i + 1}] AS "{name}"' for i, name in enumerate(layout.paths))
+        query = f"""
+            SELECT json_type(document) = 'OBJECT' AS "_object", {names}
+            FROM (SELECT document, json_extract_string(document, $paths) AS found
+                  FROM (SELECT TRY_CAST(line AS JSON) AS document FROM raw_lines))
+        """  # noqa: S608 - column names are the format's own
+        self._connection.register("raw_lines", pa.table({"line": lines}))
+        table = self._connection.sql(query, params={"paths": paths}).to_arrow_table()
+        proper = table["_object"].fill_null(False).to_numpy()
+        malformed = dict.fromkeys(np.flatnonzero(~proper).tolist(), NOT_JSON)
+        return RawBlock(table.drop_columns("_object"), numbers, malformed)
 
 
 def _split_fast(block: bytes, first_line: int, layout: Delimited) -> RawBlock | None:
@@ -118,32 +150,6 @@ def _split_patiently(block: bytes, first_line: int, layout: Delimited) -> RawBlo
 
 def _text_lines(block: bytes) -> list[str]:
     return block.decode("utf-8", "replace").split("\n")[:-1]
-
-
-def _split_json(block: bytes, first_line: int, layout: JsonLines) -> RawBlock:
-    import duckdb
-
-    lines = _line_array(block)
-    numbers = np.arange(first_line, first_line + len(lines))
-    filled = pc.not_equal(pc.binary_length(pc.utf8_trim_whitespace(lines)), 0)
-    if not pc.all(filled).as_py():
-        lines = lines.filter(filled)
-        numbers = numbers[filled.to_numpy(zero_copy_only=False)]
-    paths = ["$" + "".join(f".{json.dumps(key)}" for key in keys) for keys in layout.paths.values()]
-    # One pass over each document for all paths; text that is no object yields nulls throughout.
-    names = ", ".join(f'found[{i + 1}] AS "{name}"' for i, name in enumerate(layout.paths))
-    raw_lines = pa.table({"line": lines})
-    query = f"""
-        SELECT json_type(document) = 'OBJECT' AS "_object", {names}
-        FROM (SELECT document, json_extract_string(document, $paths) AS found
-              FROM (SELECT TRY_CAST(line AS JSON) AS document FROM raw_lines))
-    """  # noqa: S608 - column names are the format's own
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.register("raw_lines", raw_lines)
-        table = connection.sql(query, params={"paths": paths}).to_arrow_table()
-    proper = table["_object"].fill_null(False).to_numpy()
-    malformed = dict.fromkeys(np.flatnonzero(~proper).tolist(), NOT_JSON)
-    return RawBlock(table.drop_columns("_object"), numbers, malformed)
 
 
 def _line_array(block: bytes) -> pa.StringArray:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from entente.logs.blocks import RawBlock, raw_columns, split
+from entente.logs.blocks import RawBlock, Splitter, raw_columns
 from entente.logs.engines import Engine
 from entente.logs.formats.base import Delimited, Format, Options
 from entente.logs.plan import Job
@@ -111,7 +111,8 @@ class Pipeline:
 
     def _work(self, index: int, block: bytes, line: int, read: int) -> Piece:
         job = self._jobs[index]
-        raw = split(block, line, job.layout)
+        splitter: Splitter = self._mine.__dict__.setdefault("splitter", Splitter())
+        raw = splitter.split(block, line, job.layout)
         rows = self._evaluate((job.format.name, raw_columns(job.layout)), raw.fields)
         return _sort_out(index, rows, raw, block, line, read, self._refinement)
 

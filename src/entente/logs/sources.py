@@ -16,7 +16,7 @@ from entente.logs.formats.base import Head
 
 HEAD_BYTES = 1 << 16
 LONGEST_LINE = 1 << 26
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ ISO = (
     r"^[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]{1,9})?"
     r" ?(Z|UTC|[+-][0-9]{2}:?[0-9]{2})?$"
 )
-DECIMAL = {"s": r"^-?[0-9]{1,11}([.][0-9]{1,12})?$", "ms": r"^-?[0-9]{1,14}([.][0-9]{1,12})?$"}
-PER_UNIT = {"s": 1_000_000, "ms": 1_000}
+DECIMAL = {"s": "[0-9]{1,11}", "ms": "[0-9]{1,14}"}
+PLACES = {"s": 6, "ms": 3}
 
 
 def null(kind: str = "string") -> Column:
@@ -62,15 +62,21 @@ def port(column: Column) -> Column:
 
 def epoch(column: Column, unit: str = "s") -> Column:
     """Seconds (or ms, us, ns) since 1970, possibly with decimals -> microseconds; auto = by magnitude."""
+    import ibis
+
     if unit == "ns":
         return whole(column) // 1_000
     if unit == "us":
         return whole(column)
     if unit == "auto":
         return first_of(epoch(column, "s"), epoch(column, "ms"))
-    number = only(column, column.re_search(DECIMAL[unit])).try_cast("float64")
-    # Adding one half and taking the floor rounds alike everywhere; `round` does not.
-    return (number * float(PER_UNIT[unit]) + 0.5).floor().cast("int64")
+    places, integer = PLACES[unit], DECIMAL[unit]
+    number = only(column, column.re_search(rf"^-?{integer}([.][0-9]{{1,18}})?$"))
+    # In whole numbers, because a double loses microseconds; one more digit is read to round by.
+    units = number.re_extract(f"^-?({integer})", 1).try_cast("int64") * 10**places
+    decimals = ibis.coalesce(number.re_extract("[.]([0-9]+)$", 1), "") + "0" * (places + 1)
+    parts = units + (decimals.substr(0, places + 1).try_cast("int64") + 5) // 10
+    return ibis.ifelse(number.startswith("-"), -parts, parts)
 
 
 def with_time(rows: Table, column: Column, unit: str | None = None) -> Table:
