@@ -13,6 +13,7 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from entente.errors import UsageError
+from entente.logs.ingest import Request, ingest
 from entente.logs.schema import EVENT_SCHEMA
 from entente.logs.simulator import FORMATS, Simulation, SimulationConfig, simulate, write
 from entente.logs.simulator.company import site_sizes
@@ -153,7 +154,7 @@ def test_zeek_lines_are_labelled_and_use_the_addresses_of_hosts_csv(
     with (tmp_path / "hosts.csv").open() as file:
         hosts = {row["host"] for row in csv.DictReader(file)}
     with (tmp_path / "attack.csv").open() as file:
-        attack = {(float(row["time"]) / 1e6, row["src"], row["dst"]) for row in csv.DictReader(file)}
+        attack = {(float(row["time"]), row["src"], row["dst"]) for row in csv.DictReader(file)}
     assert len(lines) == len(small.events)
     assert all(line["id.orig_h"] in hosts and line["id.resp_h"] in hosts for line in lines)
     malicious = {(x["ts"], x["id.orig_h"], x["id.resp_h"]) for x in lines if x["label"] == "Malicious"}
@@ -167,7 +168,25 @@ def test_csv_reads_back_as_the_event_table(small: Simulation, tmp_path: Path) ->
         rows = list(csv.DictReader(file))
     assert len(rows) == len(small.events)
     last = small.events.slice(len(rows) - 1).to_pylist()[0]
+    last["time"] //= 1_000_000
     assert rows[-1] == {key: str(value) for key, value in last.items()}
+
+
+@pytest.mark.parametrize(
+    ("format", "log", "labels"),
+    [("lanl", "auth.txt.gz", "redteam.txt"), ("zeek", "conn.log", None), ("csv", "events.csv", None)],
+)
+def test_the_ordinary_ingest_reads_every_format(
+    small: Simulation, tmp_path: Path, format: str, log: str, labels: str | None
+) -> None:
+    write(small, tmp_path / "company", format)
+    named = None if labels is None else tmp_path / "company" / labels
+    source = str(tmp_path / "company" / log)
+    manifest = ingest(Request(sources=(source,), out=tmp_path / "events", labels=named))
+    assert manifest.rows == len(small.events)
+    assert manifest.malicious == len(small.attack)
+    assert manifest.first_time == small.events["time"][0].as_py()
+    assert manifest.last_time == small.events["time"][-1].as_py()
 
 
 def test_a_million_events_and_thousands_of_hosts_are_one_call() -> None:

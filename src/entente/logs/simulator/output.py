@@ -26,7 +26,8 @@ def write(simulation: Simulation, out: Path, format: str = "lanl") -> tuple[Path
     """Write the logs and the ground truth into `out`; returns the files, the log first.
 
     lanl: auth.txt.gz, redteam.txt. zeek: conn.log (JSON, labelled, hosts by address), subnets.csv.
-    csv: events.csv. Always hosts.csv and attack.csv, with hosts named as the log names them.
+    csv: events.csv. Always hosts.csv and attack.csv, with hosts named as the log names them. Times are
+    whole seconds in every file.
     """
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", remedy=f"Choose one of {', '.join(FORMATS)}.")
@@ -51,7 +52,7 @@ def write(simulation: Simulation, out: Path, format: str = "lanl") -> tuple[Path
             "address": hosts["address"],
         }
     )
-    return (*logs, _table(out / "hosts.csv", table), _table(out / "attack.csv", attack))
+    return (*logs, _table(out / "hosts.csv", table), _table(out / "attack.csv", _in_seconds(attack)))
 
 
 def _write_lanl(simulation: Simulation, out: Path) -> tuple[Path, ...]:
@@ -133,7 +134,12 @@ def _write_zeek(simulation: Simulation, out: Path) -> tuple[Path, ...]:
 
 
 def _write_csv(simulation: Simulation, out: Path) -> tuple[Path, ...]:
-    return (_table(out / "events.csv", simulation.events),)
+    return (_table(out / "events.csv", _in_seconds(simulation.events)),)
+
+
+def _in_seconds(table: pa.Table) -> pa.Table:
+    place = table.schema.get_field_index("time")
+    return table.set_column(place, "time", pc.divide(table["time"], MICROSECONDS))
 
 
 def _by_address(table: pa.Table, hosts: pa.Table) -> pa.Table:
