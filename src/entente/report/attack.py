@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from entente.report.data import AttackEdge
-from entente.report.markup import amount, moment, number, shape, shorten, tag, text
+from entente.report.markup import amount, moment, number, shape, shorten, tag, text, visible
 
 ROW, MARGIN, LANE_PAD = 56, 118, 6
 NARROW, WIDE, PAGE = 150, 210, 1030
 """Columns share the page's width between these limits."""
-ROWS_PER_LANE = 4
-LEAVES = 4
-"""So many hosts that were only ever reached, from one source and in one silo, are drawn as one."""
+ROWS_PER_LANE = 5
+LEAVES, BUSY = 4, 16
+"""So many hosts that were only ever reached, from one source and in one silo, are drawn as one; with more
+hops than BUSY, two are enough."""
 MOST_HOPS = 60
 """Beyond that a drawing says less than the table below it."""
 UNKNOWN = "unknown"
@@ -29,6 +30,7 @@ class Hop:
     found: bool | None
     numbers: tuple[int, ...]
     edges: tuple[AttackEdge, ...]
+    again: bool  # the target had been reached before: drawn thin, its number only in the tooltip
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,11 @@ def attack_graph(edges: Sequence[AttackEdge], homes: Mapping[str, str], silo_hos
     }
     parts = [_arrowheads()]
     parts += [_lane(name, tops[name], rows[name], width, silo_hosts.get(name)) for name in lanes]
-    parts += [_arrow(arrow, place[arrow.src], place[arrow.dst]) for arrow in arrows]
+    parts += [_arrow(a, place[a.src], place[a.dst]) for a in sorted(arrows, key=lambda a: not a.again)]
     entry = hops[0][1].src
     first = {node: min(e.time for a in arrows if node in (a.src, a.dst) for e in a.edges) for node in place}
-    parts += [_node(place[node], label[node], first[node], entry=node == entry) for node in place]
-    parts += [_badge(arrow, place[arrow.src], place[arrow.dst]) for arrow in arrows]
+    parts += [_node(place[n], label[n], lane[n], first[n], entry=n == entry) for n in place]
+    parts += [_badge(arrow, place[arrow.src], place[arrow.dst]) for arrow in arrows if not arrow.again]
     return tag(
         "svg", "".join(parts), role="img",
         viewBox=f"0 0 {width} {height:.0f}", width=width, height=f"{height:.0f}",
@@ -101,17 +103,18 @@ def _collapse(
     label = {host: (host, 1) for host in node}
     lane = {host: homes.get(host, UNKNOWN) for host in node}
     for (source, home, found), leaves in groups.items():
-        if len(leaves) >= LEAVES:
+        if len(leaves) >= (LEAVES if len(hops) <= BUSY else 2):
             name = f"\0{source}\0{home}\0{found}"
             label[name], lane[name] = (f"{len(leaves)} hosts", len(leaves)), home
             node.update(dict.fromkeys(leaves, name))
     arrows: dict[tuple[str, str, bool | None], list[tuple[int, AttackEdge]]] = defaultdict(list)
     for i, edge in hops:
         arrows[node[edge.src], node[edge.dst], edge.found].append((i, edge))
-    drawn = [
-        Hop(src, dst, found, tuple(i for i, _ in members), tuple(edge for _, edge in members))
-        for (src, dst, found), members in arrows.items()
-    ]
+    drawn, reached_nodes = [], {node[hops[0][1].src]}
+    for (src, dst, found), members in arrows.items():
+        numbers, edges = tuple(i for i, _ in members), tuple(edge for _, edge in members)
+        drawn.append(Hop(src, dst, found, numbers, edges, again=dst in reached_nodes))
+        reached_nodes |= {src, dst}
     return drawn, label, lane
 
 
@@ -155,7 +158,8 @@ def _style(found: bool | None) -> str:
 def _arrow(hop: Hop, start: tuple[float, float], end: tuple[float, float]) -> str:
     style = _style(hop.found)
     path = "M{:.1f} {:.1f} C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}".format(*_curve(start, end))
-    return shape("path", d=path, class_=f"hop {style}", marker_end=f"url(#head-{style})", data_tip=_tip(hop))
+    kind = f"hop {style}" + " again" * hop.again
+    return shape("path", d=path, class_=kind, marker_end=f"url(#head-{style})", data_tip=_tip(hop))
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float]) -> tuple[float, ...]:
@@ -184,13 +188,15 @@ def _badge(hop: Hop, start: tuple[float, float], end: tuple[float, float]) -> st
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """3, 4, 5, 7 -> 3–5, 7."""
+    """3, 4, 5, 7 -> 3–5, 7; what would be longer -> 3…9."""
     runs: list[list[int]] = []
     for i in numbers:
         if runs and i == runs[-1][-1] + 1:
             runs[-1].append(i)
         else:
             runs.append([i])
+    if len(runs) > 2:
+        return f"{numbers[0]}…{numbers[-1]}"
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
 
 
@@ -205,16 +211,24 @@ def _tip(hop: Hop) -> str:
     return what + ("" if hop.found is None else ", found" if hop.found else ", missed")
 
 
-def _node(place: tuple[float, float], label: tuple[str, int], first: int, *, entry: bool) -> str:
+def _node(place: tuple[float, float], label: tuple[str, int], lane: str, first: int, *, entry: bool) -> str:
     x, y = place
     name, hosts = label
     circle = shape(
         "circle", cx=x, cy=y, r=10 if hosts > 1 else 8, class_="host" + (" entry" if entry else "")
     )
     inside = tag("text", str(hosts), x=x, y=y + 4, class_="count m") if hosts > 1 else ""
-    title = tag("text", text(shorten(name, 18)), x=x, y=y - 25, class_="hostname m", data_tip=name)
+    title = tag("text", text(_short(name, lane)), x=x, y=y - 25, class_="hostname m", data_tip=name)
     when = f"{'entry, ' if entry else ''}{moment(first)}"
     return circle + inside + title + tag("text", text(when), x=x, y=y - 13, class_="when m")
+
+
+def _short(name: str, lane: str) -> str:
+    """A name without the silo's, which the lane says already; the end, which differs, is kept."""
+    shown = visible(name)
+    if shown.startswith(lane) and shown[len(lane) : len(lane) + 1] in ("-", "_", "."):
+        shown = shown[len(lane) + 1 :]
+    return shown if len(shown) <= 18 else f"{shown[:6]}…{shown[-11:]}"
 
 
 def _arrowheads() -> str:

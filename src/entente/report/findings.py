@@ -38,9 +38,9 @@ def attack(data: ReportData) -> str:
     title = "The attack" if known else "The largest incident"
     lasted = span(hops[-1][1].time - hops[0][1].time)
     told = (
-        f"{found} of {len(hops)} malicious connections raised an alert; the attack lasted {lasted}."
+        f"The attack used {count(len(hops), 'pair')} of hosts over {lasted}; {found} of them raised an alert."
         if known
-        else f"{len(hops)} connections that raised alerts; whether they are malicious is not known."
+        else f"{count(len(hops), 'pair')} of hosts raised alerts; whether they are malicious is not known."
     )
     if len(hops) > MOST_HOPS:
         told += f" Drawn are the first {MOST_HOPS}."
@@ -57,7 +57,7 @@ def attack(data: ReportData) -> str:
                     Cell(tag("bdi", text(hop.dst))),
                     Cell(text(homes[0] if homes[0] == homes[1] else f"{homes[0]} → {homes[1]}")),
                     Cell(text(hop.technique or "")),
-                    figure_cell(hop.score, number(hop.score)),
+                    figure_cell(hop.score, number(hop.score, 4)),
                     Cell(_outcome(hop.found)),
                 ],
                 "",
@@ -83,7 +83,8 @@ def _key(known: bool) -> str:
 
     kinds = [("found", "found"), ("missed", "missed")] if known else [("alerted", "alert")]
     words = "".join(entry(style, label) for style, label in kinds)
-    return tag("div", words + tag("span", "numbers: order of the hops; filled circle: entry"), class_="key")
+    rest = "numbers: order of the hops; thin: to a host reached before; filled circle: entry"
+    return tag("div", words + tag("span", rest), class_="key")
 
 
 def incidents(data: ReportData) -> str:
@@ -99,17 +100,25 @@ def incidents(data: ReportData) -> str:
 
 def _incident(one: Incident) -> str:
     title = f"{moment(one.start)}, {span(one.end - one.start)}, {count(one.alerts, 'alert')}"
-    chain, last = "", None
-    for _, src, dst in one.chain[:MOST_LINKS]:
-        names = (dst,) if src == last else (src, dst)
-        chain += (" → " if src == last else "; " if last is not None else "") + " → ".join(
-            tag("bdi", text(shorten(name, 40))) for name in names
-        )
-        last = dst
-    chain += f" and {len(one.chain) - MOST_LINKS} more" if len(one.chain) > MOST_LINKS else ""
+    chain = _chain(list(dict.fromkeys((src, dst) for _, src, dst in one.chain)))
     reasons = "".join(tag("li", text(reason)) for reason in one.explanation)
     heading = tag("h3", severity(one.severity) + " " + text(title))
     return tag("div", heading + tag("ul", reasons) + tag("p", chain, class_="chain"), class_="incident")
+
+
+def _chain(pairs: list[tuple[str, str]]) -> str:
+    """a → b → c, d; e → f: hops of one source share it, a hop from the last target goes on from it."""
+    said, before = "", None
+    for src, dst in pairs[:MOST_LINKS]:
+        source, target = (tag("bdi", text(shorten(name, 40))) for name in (src, dst))
+        if before is not None and src == before[0]:
+            said += f", {target}"
+        elif before is not None and src == before[1]:
+            said += f" → {target}"
+        else:
+            said += ("; " if said else "") + f"{source} → {target}"
+        before = (src, dst)
+    return said + (f" and {len(pairs) - MOST_LINKS} more" if len(pairs) > MOST_LINKS else "")
 
 
 def severity(level: str) -> str:
@@ -157,7 +166,7 @@ def _alert_cells(alert: Alert, truth: set[tuple[int, str, str]] | None) -> list[
         Cell(tag("span", text(moment(alert.start)), class_="time"), alert.start),
         Cell(tag("bdi", text(alert.src))),
         Cell(tag("bdi", text(alert.dst))),
-        figure_cell(alert.score, number(alert.score)),
+        figure_cell(alert.score, number(alert.score, 4)),
         Cell(tag("bdi", text(alert.silo))),
         Cell(why),
     ]

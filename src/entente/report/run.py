@@ -129,9 +129,9 @@ def _facts(
         facts.append(("Malicious edges", f"{overall['positives']:,}"))
     if metrics.get("per_silo"):
         facts.append(("Silos", str(len(metrics["per_silo"]))))
-    if rounds:
+    if any(record.get("loss") is not None for record in rounds):
         best = model.get("best_round")
-        last = max(int(record["round"]) for record in rounds)
+        last = max(int(record["round"]) for record in rounds if record.get("loss") is not None)
         facts.append(("Rounds", f"{last}" + (f", best {best}" if best else "")))
     if experiment.attack is not None:
         facts.append(("Attack lab", f"{experiment.attack.name} by {', '.join(experiment.attack.silos)}"))
