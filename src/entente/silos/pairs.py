@@ -33,14 +33,13 @@ class Pairs:
 def count_events(events: Path, columns: Sequence[str]) -> pa.Table:
     """The distinct combinations of `columns`, with `events`, sorted; reads the log in a stream."""
     kept: list[pa.Table] = []
-    held = 0
+    fresh = 0
     for batch in scan_events(events, columns):
         table = pa.Table.from_batches([batch]).append_column("events", pa.repeat(pa.scalar(1), len(batch)))
         kept.append(_merge([table], columns))
-        held += len(kept[-1])
-        if held > MERGE:
-            kept = [_merge(kept, columns)]
-            held = len(kept[0]) // 2  # a merged table that is itself large must not be merged each time
+        fresh += len(kept[-1])
+        if fresh > max(MERGE, len(kept[0])):
+            kept, fresh = [_merge(kept, columns)], 0
     if not kept:
         raise LogError("holds no event", where=events, remedy="Ingest a log first.")
     return _merge(kept, columns).sort_by([(name, "ascending") for name in columns])

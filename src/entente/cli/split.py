@@ -1,0 +1,163 @@
+"""`entente split`: which host belongs to which silo."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+from entente.errors import UsageError
+
+if TYPE_CHECKING:
+    from entente.silos.base import Assignment
+    from entente.silos.imbalance import Imbalance
+    from entente.silos.pairs import Pairs
+
+METHODS = ("block-model", "column", "subnet")
+
+
+def split(
+    events: Annotated[Path, typer.Argument(metavar="EVENTS", help="Event directory, as ingest leaves it.")],
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")],
+    out: Annotated[Path, typer.Option(metavar="SILOS", help="Table host,silo to write: CSV or .parquet.")],
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "--silos", help="block-model: number of silos; chosen by ICL if omitted."),
+    ] = None,
+    hosts: Annotated[
+        Path | None, typer.Option(help="column: host list, CSV or Parquet, with a column host.")
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="column: of the host list (site by default), or of the events.")
+    ] = None,
+    subnets: Annotated[
+        Path | None, typer.Option(help="subnet: table silo,cidr; longest prefix wins.")
+    ] = None,
+    view: Annotated[
+        str, typer.Option(help="block-model: auth (users x hosts), flows (internal x external), ports, auto.")
+    ] = "auto",
+    starts: Annotated[int, typer.Option(min=1, help="block-model: random starts, best one kept.")] = 12,
+    seed: Annotated[int, typer.Option(min=0, help="Of the block model and of the reference graph.")] = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Decide which host belongs to which silo, and show how unlike the silos are.
+
+    Example: entente split events --method column --hosts company/hosts.csv --column site --out silos.csv
+    """
+    from entente.silos.base import write_silos
+    from entente.silos.column import from_event_column, from_host_table
+    from entente.silos.imbalance import measure_imbalance
+    from entente.silos.pairs import cover, host_pairs
+    from entente.silos.subnet import from_subnets, read_subnets
+
+    _check(method, hosts, column, subnets)
+    console = remarks(quiet, verbose)
+    pairs = host_pairs(events)
+    facts: dict[str, Any] = {"method": method}
+    if method == "column":
+        known = from_host_table(hosts, column or "site") if hosts else from_event_column(events, column or "")
+    elif method == "subnet":
+        assert subnets is not None
+        known = from_subnets(read_subnets(subnets), pairs.hosts.tolist())
+    else:
+        known, facts["block_model"] = _block_model(events, view, k, starts, seed)
+    assignment = cover(known, pairs)
+    placed = sum(host not in known for host in pairs.hosts.tolist())
+    write_silos(out, assignment)
+    imbalance = measure_imbalance(assignment, pairs)
+    similarity = _similarity(assignment, pairs, seed)
+    facts |= {"out": str(out), "placed_by_neighbours_or_other": placed} | asdict(imbalance)
+    for row in facts["silos"]:
+        row["j"] = similarity[row["silo"]]
+    if as_json:
+        print_json(facts)
+        return
+    if not quiet:
+        results().print(_table(imbalance, similarity))
+    for line in _remarks(facts):
+        console.print(line)
+
+
+def _check(method: str, hosts: Path | None, column: str | None, subnets: Path | None) -> None:
+    if method not in METHODS:
+        raise UsageError(f"unknown method {method!r}", remedy=f"Choose one of {', '.join(METHODS)}.")
+    if method == "column" and hosts is None and column is None:
+        raise UsageError(
+            "--method column needs to know what to split by",
+            remedy="Give --hosts hosts.csv --column site, or --column kind for a column of the events.",
+        )
+    if method == "subnet" and subnets is None:
+        raise UsageError("--method subnet needs --subnets", remedy="Give a table with columns silo,cidr.")
+
+
+def _block_model(
+    events: Path, view: str, k: int | None, starts: int, seed: int
+) -> tuple[dict[str, str], dict[str, Any]]:
+    from entente.silos.views import build_view, fit_silos
+
+    chosen = build_view(events, view)
+    known, model = fit_silos(chosen, k, starts=starts, seed=seed)
+    return known, {
+        "view": chosen.name,
+        "blocks": model.sizes,
+        "empty_blocks": model.empty,
+        "log_likelihood": model.log_likelihood,
+        "icl": model.icl,
+    }
+
+
+def _similarity(assignment: Assignment, pairs: Pairs, seed: int) -> dict[str, float]:
+    """J of each silo: how alike its sketch and the reference graph's are."""
+    from entente.config import Federation
+    from entente.federation.reference import barabasi_albert
+    from entente.federation.sketch import jaccard, sketch
+    from entente.silos.imbalance import seen_by
+
+    settings = Federation()
+    grown = barabasi_albert(len(assignment), settings.m, seed)
+    reference = sketch(*grown, settings.labels, settings.iterations)
+    return {
+        name: jaccard(
+            sketch(pairs.src[seen], pairs.dst[seen], settings.labels, settings.iterations), reference
+        )
+        for name, seen in seen_by(assignment, pairs).items()
+    }
+
+
+def _table(imbalance: Imbalance, similarity: dict[str, float]) -> Table:
+    table = Table("silo", *("hosts", "events", "edges", "cross-silo edges", "J"), show_footer=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in imbalance.silos:
+        counts = (f"{n:,}" for n in (row.hosts, row.events, row.edges, row.cross_edges))
+        table.add_row(row.silo, *counts, f"{similarity[row.silo]:.4f}")
+    table.add_section()
+    table.add_row(
+        "standard deviation", f"{imbalance.hosts_deviation:,.1f}", f"{imbalance.events_deviation:,.1f}"
+    )
+    table.add_row("all", "", "", f"{imbalance.edges:,}", f"{imbalance.cross_edges:,}")
+    return table
+
+
+def _remarks(facts: dict[str, Any]) -> list[str]:
+    lines = [f"{len(facts['silos'])} silos -> {facts['out']}"]
+    if facts["placed_by_neighbours_or_other"]:
+        lines.append(
+            f"{facts['placed_by_neighbours_or_other']:,} hosts the method does not know went where most of "
+            "their events go, or to `other`"
+        )
+    model = facts.get("block_model")
+    if model:
+        tops, bottoms = model["empty_blocks"]
+        lines.append(
+            f"block model of the {model['view']} view: {model['blocks'][0]} x {model['blocks'][1]} blocks, "
+            f"log-likelihood {model['log_likelihood']:,.1f}, ICL {model['icl']:,.1f}; "
+            f"empty blocks dropped: {tops} + {bottoms}"
+        )
+    return lines
