@@ -26,6 +26,7 @@ from entente.federation.intake import Intake
 from entente.federation.messages import Reply, Task, TrainTask, Update, ValidateReply, ValidateTask
 from entente.federation.release import Release
 from entente.federation.selection import Selection, summarise
+from entente.federation.watch import Watch
 
 NO_FAILURES: Mapping[str, str] = {}
 
@@ -58,7 +59,9 @@ class Coordinator:
         self._release = Release(privacy, self._rule, len(silos), seed)
         self._bootstrap = Bootstrap(config, self._rule, self.silos, self.quorum, _reference_seed(seed))
         self._selection = Selection(config.patience)
+        self._watch = Watch()
         self._shapes = dict(zip(layout.names, layout.shapes, strict=True))
+        self._lent: Vector = np.empty(layout.size, dtype=np.float32)  # one update at a time
         self._current: Vector = layout.flatten(weights)
         self._best: Vector = self._current
         self._id = 1
@@ -172,6 +175,7 @@ class Coordinator:
             "bound": bound,
             "aggregated": problem is None,
         }
+        record["warnings"] = self._watch.observe(record)
         if problem is None:
             if self._selection.offer(self.round, validation):
                 self._best = self._current
@@ -184,7 +188,7 @@ class Coordinator:
         return record, problem
 
     def _add(self, reply: Update) -> dict[str, Any]:
-        vector, norm = self._release.clip(self.layout.flatten(reply.weights), self._current)
+        vector, norm = self._release.clip(self.layout.flatten(reply.weights, out=self._lent), self._current)
         contribution = Contribution(
             reply.silo, vector, self._bootstrap.similarity(reply.silo), self._bootstrap.share(reply.silo)
         )
@@ -246,6 +250,7 @@ class Coordinator:
             "best_score": self._selection.best_score,
             "bootstrap": self._bootstrap.state(),
             "release": self._release.state(),
+            "watch": self._watch.state(),
         }
         arrays: Arrays = {"current": self._current.copy(), "best": self._best.copy()}
         arrays |= {f"rule/{name}": array for name, array in self._rule.state().items()}
@@ -266,6 +271,7 @@ class Coordinator:
         self._selection.best_score = facts["best_score"]
         self._bootstrap.restore(facts["bootstrap"])
         self._release.restore(facts["release"])
+        self._watch.restore(facts["watch"])
         self._current = np.array(arrays["current"], dtype=np.float32)
         self._best = np.array(arrays["best"], dtype=np.float32)
         self._rule.restore(

@@ -153,11 +153,12 @@ def _resume(
 ) -> None:
     """Go back to the last complete step; what was recorded after it is repeated."""
     saved = checkpoints.load()
+    reached = 0
     if saved is not None:
         coordinator.restore(*saved[0])
         team.restore(saved[1])
-    reached = coordinator.round if saved is not None else 0
-    folder.keep_rounds([r for r in folder.rounds() if r.get("silo", "") != alone or r["round"] <= reached])
+        reached = int(saved[0][0]["id"])
+    folder.keep_rounds([r for r in folder.rounds() if r.get("silo", "") != alone or r["id"] < reached])
 
 
 def make_team(experiment: Experiment, folder: RunFolder, dataset: Dataset, members: list[str]) -> Team:

@@ -20,7 +20,7 @@ from typing import IO, Any, Protocol
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
-from entente.errors import DetectorError, EntenteError, FederationError
+from entente.errors import EntenteError, FederationError
 from entente.federation.messages import Reply, Task, pack, unpack
 from entente.runtime.checkpoint import Saved
 
@@ -63,7 +63,7 @@ class SerialTeam:
         for name, silo in self._silos.items():
             try:
                 replies.append(silo.handle(task))
-            except DetectorError as error:
+            except EntenteError as error:
                 failures[name] = str(error)
         return replies, failures
 

@@ -1,0 +1,82 @@
+"""Warns the coordinator of silos whose updates stand out, by name and since when.
+
+It looks only at what every round records anyway: norms, similarity to the global model, refusals.
+It never changes the aggregation; a warning is for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FEWEST = 3
+"""Silos that must have contributed for one of them to stand out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One way to stand out, and for how many rounds in a row before it is worth a word."""
+
+    name: str
+    patience: int
+
+
+NORM = Sign("norm", 2)
+IDLE = Sign("idle", 3)
+TURNED = Sign("turned", 2)
+REFUSED = Sign("refused", 2)
+
+
+class Watch:
+    """Fed one round's record after the other; `observe` returns the warnings that hold in that round."""
+
+    def __init__(self, loud: float = 5.0, idle: float = 0.05, turned: float = 0.2) -> None:
+        self.loud = loud  # times the median norm of the others
+        self.idle = idle  # share of the median norm of the others
+        self.turned = turned  # similarity below the others' median
+        self._since: dict[tuple[str, str], int] = {}
+
+    def observe(self, record: Mapping[str, Any]) -> list[str]:
+        if record.get("kind", "train") != "train":
+            return []
+        silos: Mapping[str, Mapping[str, Any]] = record["silos"]
+        current = int(record["round"])
+        found: dict[tuple[str, str], str] = {}
+        heard = {name: silo for name, silo in silos.items() if not silo.get("refused")}
+        for name, silo in silos.items():
+            if silo.get("refused"):
+                found[name, REFUSED.name] = f"refused ({silo['refused']})"
+            elif len(heard) >= FEWEST:
+                others = [other for key, other in heard.items() if key != name]
+                found |= {(name, sign): text for sign, text in self._compare(silo, others)}
+        self._since = {key: self._since.get(key, current) for key in found}
+        patience = {sign.name: sign.patience for sign in (NORM, IDLE, TURNED, REFUSED)}
+        return [
+            f"{silo}: {text} since round {self._since[silo, sign]}"
+            for (silo, sign), text in sorted(found.items())
+            if current - self._since[silo, sign] + 1 >= patience[sign]
+        ]
+
+    def _compare(self, silo: Mapping[str, Any], others: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
+        typical = float(np.median([other["norm"] for other in others]))
+        similar = float(np.median([other["s"] for other in others]))
+        ratio = silo["norm"] / typical if typical > 0 else np.inf if silo["norm"] > 0 else 1.0
+        signs = []
+        if ratio > self.loud:
+            signs.append((NORM.name, f"update norm {ratio:.3g}× the median"))
+        if ratio < self.idle:
+            signs.append((IDLE.name, f"hardly changes the model (norm {ratio:.2g}× the median)"))
+        if silo["s"] < similar - self.turned:
+            signs.append(
+                (TURNED.name, f"model turned away from the others ({silo['s']:.2f} against {similar:.2f})")
+            )
+        return signs
+
+    def state(self) -> list[list[Any]]:
+        return [[silo, sign, since] for (silo, sign), since in sorted(self._since.items())]
+
+    def restore(self, state: list[list[Any]]) -> None:
+        self._since = {(str(silo), str(sign)): int(since) for silo, sign, since in state}

@@ -1,0 +1,50 @@
+"""Warnings name the silo, the reason and the round it began."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from entente.federation.watch import Watch
+
+
+def record(round_: int, **silos: dict[str, Any]) -> dict[str, Any]:
+    usual = {"norm": 1.0, "s": 0.99, "refused": None}
+    return {"kind": "train", "round": round_, "silos": {name: usual | silo for name, silo in silos.items()}}
+
+
+def test_a_loud_silo_is_named_from_its_second_round_on() -> None:
+    watch = Watch()
+    assert watch.observe(record(3, a={}, b={}, c={})) == []
+    assert watch.observe(record(4, a={}, b={"norm": 61.0}, c={})) == []
+    assert watch.observe(record(5, a={}, b={"norm": 61.0}, c={})) == [
+        "b: update norm 61× the median since round 4"
+    ]
+    assert watch.observe(record(6, a={}, b={}, c={})) == []
+
+
+def test_a_turned_model_an_idle_one_and_a_refused_one_are_told_apart() -> None:
+    watch, said = Watch(), []
+    for i in range(1, 4):
+        said = watch.observe(
+            record(i, a={}, b={}, c={"s": 0.1}, d={"norm": 0.001}, e={"refused": "not finite"})
+        )
+    assert [line.split(":")[0] for line in said] == ["c", "d", "e"]
+    assert "turned away" in said[0]
+    assert "hardly changes" in said[1]
+    assert "not finite" in said[2]
+    assert all(line.endswith("since round 1") for line in said)
+
+
+def test_two_silos_cannot_be_compared_with_each_other() -> None:
+    watch = Watch()
+    for i in range(1, 5):
+        assert watch.observe(record(i, a={}, b={"norm": 500.0})) == []
+
+
+def test_watching_goes_on_after_a_restart() -> None:
+    watch, other = Watch(), Watch()
+    watch.observe(record(1, a={}, b={"norm": 50.0}, c={}))
+    other.restore(watch.state())
+    assert other.observe(record(2, a={}, b={"norm": 50.0}, c={})) == [
+        "b: update norm 50× the median since round 1"
+    ]
