@@ -29,7 +29,12 @@ def test_relative_paths_start_at_the_experiment_file(tmp_path: Path) -> None:
 
 def test_overrides_reach_nested_settings(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text("seed = 1\n")
-    changes = ("seed=7", "federation.aggregation.rule=fedavg", "detector.name=jbeil", "graph.augmentation=false")
+    changes = (
+        "seed=7",
+        "federation.aggregation.rule=fedavg",
+        "detector.name=jbeil",
+        "graph.augmentation=false",
+    )
     experiment = load_experiment(tmp_path / "x.toml", changes)
     assert experiment.seed == 7
     assert experiment.federation.aggregation.rule == "fedavg"
@@ -65,9 +70,22 @@ def test_a_missing_file_and_a_bad_override_are_named(tmp_path: Path) -> None:
 
 def test_the_settings_page_is_up_to_date() -> None:
     page = Path(__file__).parents[1] / "docs" / "configuration.md"
-    assert page.read_text() == settings_reference() + "\n", "run: entente train --settings > docs/configuration.md"
+    assert page.read_text() == settings_reference() + "\n", (
+        "run: entente train --settings > docs/configuration.md"
+    )
 
 
 def test_every_setting_has_a_sentence() -> None:
     empty = [line for line in settings_reference().splitlines() if line.endswith("|  |")]
     assert [line for line in empty if "`name`" not in line] == []
+
+
+def test_the_copy_in_a_run_folder_names_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.toml").write_text('[data]\nevents = "events"\nsilos = "silos.csv"\n')
+    monkeypatch.chdir(tmp_path)
+    experiment = load_experiment(Path("x.toml"))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "experiment.toml").write_text(to_toml(experiment))
+    assert load_experiment(Path("run/experiment.toml")) == experiment

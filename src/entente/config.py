@@ -268,7 +268,8 @@ def load_experiment(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
     for override in overrides:
         _apply(table, override)
     experiment = parse_experiment(table, path)
-    return resolve_paths(experiment, path.parent)
+    # Absolute, so that the copy in a run folder still names the same files.
+    return resolve_paths(experiment, path.parent.resolve())
 
 
 def parse_experiment(table: dict[str, Any], where: str | Path = "experiment") -> Experiment:

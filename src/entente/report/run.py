@@ -42,7 +42,7 @@ def build(run_folder: Path) -> ReportData:
         "method": method,
         "overall": metrics["overall"],
         "facts": _facts(experiment, metrics, rounds, model),
-        "command": f"entente report {run_folder.name}",
+        "command": f"entente train {run_folder.name}/experiment.toml",
         "simulated": others.get("simulated"),
         "methods": others.get("methods", {}),
         "rules": metrics.get("baselines", {}),
