@@ -23,9 +23,8 @@ from entente.graphs.temporal import Int32
 
 UInt64 = NDArray[np.uint64]
 MOST_EDGES = 200_000_000
-KNOWN = -1
 PIECE = 16384  # slots drawn at a time, so that they stay in the cache
-TRIES = 32  # draws that a repeated target is offered at a time
+TRIES = 16  # draws that a repeated target is offered at a time
 
 
 def mix(values: UInt64) -> UInt64:
@@ -69,47 +68,39 @@ def _draw(seed: int, slots: UInt64, attempts: UInt64, older: UInt64) -> UInt64:
 def _resolve(m: int, seed: int, source: Int32) -> Int32:
     """The first draw of every slot, chains of references followed to a node."""
     edges = len(source)
-    target, parent = np.empty(edges, dtype=np.int32), np.empty(edges, dtype=np.int32)
-    target[:m], parent[:m] = np.arange(m), KNOWN  # the first new node takes all of the m first nodes
+    target = np.arange(edges, dtype=np.int32)  # right for the first new node: it takes the m first nodes
+    parent = np.arange(edges, dtype=np.int32)  # the slot whose target is repeated; itself where it is known
     for at in range(m, edges, PIECE):
         piece = slice(at, min(at + PIECE, edges))
         slots = np.arange(piece.start, piece.stop, dtype=np.uint64)
         older = slots // np.uint64(m) * np.uint64(2 * m)
         ends = _draw(seed, slots, np.zeros(1, dtype=np.uint64), older)
         edge = (ends >> np.uint64(1)).astype(np.int32)
-        target[piece] = source.take(edge)
-        parent[piece] = np.where(ends & np.uint64(1), edge, KNOWN)
-    waiting = np.flatnonzero(parent != KNOWN)  # slots that repeat another slot's target
-    while len(waiting):
-        above = parent[waiting]
-        further = parent[above]
-        known = further == KNOWN
-        target[waiting[known]] = target[above[known]]
-        # Children read the parents of this turn, so a slot counts as known from the next turn on.
-        parent[waiting] = further
-        waiting = waiting[~known]
-    return target
+        source.take(edge, out=target[piece], mode="clip")
+        np.copyto(parent[piece], edge, where=(ends & np.uint64(1)).astype(bool))
+    while True:
+        further = parent.take(parent)
+        if (further == parent).all():
+            return target.take(parent)
+        parent = further
 
 
 def _redraw(targets: Int32, m: int, seed: int, drawn: Int32) -> None:
     """Give every repeated target of a node another draw, first slot first, until all are distinct."""
-    ordered = np.sort(targets, axis=1)
-    nodes = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-    used = np.zeros((len(nodes), m), dtype=np.int64)  # draws that a slot has behind it
-    tries = np.arange(1, TRIES + 1)
-    while len(nodes):
-        rows = targets[nodes]
-        repeated = ((rows[:, :, None] == rows[:, None, :]) & np.tri(m, k=-1, dtype=bool)).any(axis=2)
-        left = repeated.any(axis=1)
-        nodes, used, rows, slot = nodes[left], used[left], rows[left], repeated[left].argmax(axis=1)
-        line = np.arange(len(nodes))
-        attempts = used[line, slot][:, None] + tries
-        first = (nodes * m)[:, None]
-        ends = _draw(seed, *(v.astype(np.uint64) for v in (first + slot[:, None], attempts, 2 * first)))
-        edge = (ends >> np.uint64(1)).astype(np.int64)
-        offered = np.where(ends & np.uint64(1), drawn[edge], edge // m + m)
-        taken = (offered[:, :, None] == rows[:, None, :]) & (np.arange(m) < slot[:, None])[:, None, :]
-        free = ~taken.any(axis=2)
-        found, choice = free.any(axis=1), free.argmax(axis=1)
-        targets[nodes[found], slot[found]] = offered[found, choice[found]]
-        used[line, slot] += np.where(found, choice + 1, TRIES)
+    ordered = np.sort(targets, axis=1).reshape(-1)
+    alike = np.flatnonzero(ordered[1:] == ordered[:-1])
+    nodes = np.unique(alike[(alike + 1) % m != 0] // m)  # the last slot of a node has no next one
+    rows = targets[nodes]
+    for slot in range(1, m):
+        waiting = np.flatnonzero((rows[:, :slot] == rows[:, slot, None]).any(axis=1))
+        tries = np.arange(1, TRIES + 1)
+        while len(waiting):
+            first = (nodes[waiting] * m)[:, None]
+            ends = _draw(seed, *(v.astype(np.uint64) for v in (first + slot, tries, 2 * first)))
+            edge = (ends >> np.uint64(1)).astype(np.int64)
+            offered = np.where(ends & np.uint64(1), drawn[edge], edge // m + m)
+            free = (offered[:, :, None] != rows[waiting, None, :slot]).all(axis=2)
+            found, choice = free.any(axis=1), free.argmax(axis=1)
+            rows[waiting[found], slot] = offered[found, choice[found]]
+            waiting, tries = waiting[~found], tries + TRIES
+    targets[nodes] = rows

@@ -22,10 +22,13 @@ from entente.graphs.temporal import Int64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Histogram:
-    """How often each label occurs, over all iterations; labels ascend."""
+    """How often each label occurs: for every iteration ascending labels and their counts."""
 
-    labels: UInt64
-    counts: Int64
+    iterations: tuple[tuple[UInt64, Int64], ...]
+
+    @property
+    def total(self) -> int:
+        return sum(int(counts.sum()) for _, counts in self.iterations)
 
 
 def sketch(
@@ -42,9 +45,7 @@ def sketch(
         around = graph @ hashed + graph.T @ hashed
         current = mix(mix(current + np.uint64(depth)) ^ mix(around))
         found.append(np.unique(current[linked], return_counts=True))
-    every = np.concatenate([values for values, _ in found])
-    order = np.argsort(every)
-    return Histogram(every[order], np.concatenate([counts for _, counts in found])[order])
+    return Histogram(tuple(found))
 
 
 def first_labels(degrees: UInt64, labels: str) -> UInt64:
@@ -58,32 +59,33 @@ def first_labels(degrees: UInt64, labels: str) -> UInt64:
 
 def jaccard(one: Histogram, other: Histogram) -> float:
     """Generalised Jaccard similarity, sum of minima over sum of maxima; 0 for two empty histograms."""
-    _, left, right = np.intersect1d(one.labels, other.labels, assume_unique=True, return_indices=True)
-    shared = int(np.minimum(one.counts[left], other.counts[right]).sum())
-    largest = int(one.counts.sum() + other.counts.sum()) - shared
+    shared = 0
+    for (ours, counts), (theirs, others) in zip(one.iterations, other.iterations, strict=True):
+        _, left, right = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+        shared += int(np.minimum(counts[left], others[right]).sum())
+    largest = one.total + other.total - shared
     return shared / largest if largest else 0.0
 
 
 def _adjacency(src: NDArray[np.integer], dst: NDArray[np.integer]) -> Any:
-    """The upper half of the adjacency matrix, every pair once, with 1 modulo 2^64 in it."""
+    """Half of the adjacency matrix, every pair once (higher host, lower host), with 1 modulo 2^64 in it.
+
+    Transposing a sparse matrix is a counting sort. Done twice, first by the lower host and then by the
+    higher, it sorts the pairs in linear time.
+    """
     apart = src != dst
-    src, dst = src[apart].astype(np.int32), dst[apart].astype(np.int32)
-    low, high = np.minimum(src, dst), np.maximum(src, dst)
-    nodes = int(high.max()) + 1 if len(high) else 0
-    del src, dst, apart
-    for _ in range(2):  # by the higher end, then by the lower: a radix sort of pairs
-        order = _counting_sort(high, nodes)
-        low, high = high.take(order), low.take(order)
-    if len(low):
-        new = np.append(True, (low[1:] != low[:-1]) | (high[1:] != high[:-1]))
-        low, high = low[new], high[new]
-    starts = np.append(0, np.cumsum(np.bincount(low, minlength=nodes)))
-    return csr_array((np.ones(len(high), dtype=np.uint64), high, starts), shape=(nodes, nodes))
-
-
-def _counting_sort(keys: NDArray[np.int32], values: int) -> NDArray[np.integer]:
-    """The stable order of keys below `values`, in linear time: a sparse matrix's transposition counts."""
-    rows = np.arange(len(keys) + 1)
-    matrix = csr_array((np.ones(len(keys), dtype=np.int8), keys, rows), shape=(len(keys), max(1, values)))
-    order: NDArray[np.integer] = matrix.tocsc().indices
-    return order
+    if not apart.all():
+        src, dst = src[apart], dst[apart]
+    low, high = np.minimum(src, dst).astype(np.int32), np.maximum(src, dst).astype(np.int32)
+    pairs, hosts = len(low), int(high.max()) + 1 if len(high) else 1
+    here = np.ones(pairs, dtype=np.int8)
+    by_low = csr_array((here, low, np.arange(pairs + 1, dtype=np.int32)), shape=(pairs, hosts)).tocsc()
+    by_high = csr_array((here, high.take(by_low.indices), by_low.indptr), shape=(hosts, hosts)).tocsc()
+    lower, starts = by_high.indices, by_high.indptr
+    new = np.ones(pairs, dtype=bool)
+    np.not_equal(lower[1:], lower[:-1], out=new[1:])
+    new[starts[:-1][starts[:-1] < pairs]] = True
+    if not new.all():
+        starts = np.append(0, np.cumsum(new))[starts]
+        lower = lower[new]
+    return csr_array((np.ones(len(lower), dtype=np.uint64), lower, starts), shape=(hosts, hosts))

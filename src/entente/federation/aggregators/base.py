@@ -61,8 +61,9 @@ class Layout:
             for part in dict.fromkeys(self.component)
         }
 
-    def flatten(self, weights: Mapping[str, NDArray[Any]]) -> Vector:
-        vector = np.empty(self.size, dtype=np.float32)
+    def flatten(self, weights: Mapping[str, NDArray[Any]], out: Vector | None = None) -> Vector:
+        """All weights in one vector: a new one, or `out`."""
+        vector = np.empty(self.size, dtype=np.float32) if out is None else out
         for name, span in self.spans().items():
             vector[span] = weights[name].reshape(-1)
         return vector
@@ -77,7 +78,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contribution:
-    """One silo's accepted update: its weights w^k as a flat vector, and what is known of the silo."""
+    """One silo's accepted update: its weights w^k as a flat vector, and what is known of the silo.
+
+    The vector is only lent: a rule that needs it after `add` keeps a copy.
+    """
 
     silo: str
     vector: Vector

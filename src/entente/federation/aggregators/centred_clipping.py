@@ -35,26 +35,21 @@ class CentredClipping(Aggregator):
         self._silos = 0
 
     def add(self, contribution: Contribution) -> Credit:
-        square = length = dot = own = base = 0.0
+        square = length = 0.0
         for piece in self._pieces():
-            given, current = contribution.vector[piece].astype(np.float64), self._current[piece]
-            apart = given - current - self._centre[piece]
-            square += float(np.add.reduce(apart * apart))
-            length += float(np.add.reduce((given - current) ** 2))
-            dot += float(np.add.reduce(given * current))
-            own += float(np.add.reduce(given * given))
-            base += float(np.add.reduce(np.square(current, dtype=np.float64)))
+            delta = contribution.vector[piece].astype(np.float64) - self._current[piece]
+            length += float(np.add.reduce(delta * delta))
+            delta -= self._centre[piece]
+            square += float(np.add.reduce(delta * delta))
         if not math.isfinite(square):
             raise RefusedError("weights are not finite")
         distance, norm = math.sqrt(square), math.sqrt(length)
         scale = min(1.0, self.config.radius / distance) if distance > 0 else 1.0
         for piece in self._pieces():
-            given = contribution.vector[piece].astype(np.float64)
-            self._correction[piece] += scale * (given - self._current[piece] - self._centre[piece])
+            delta = contribution.vector[piece].astype(np.float64) - self._current[piece]
+            self._correction[piece] += scale * (delta - self._centre[piece])
         self._silos += 1
-        models = math.sqrt(own) * math.sqrt(base)
-        cosine = min(1.0, max(0.0, dot / models)) if models > 0 else 0.0
-        return Credit(contribution.similarity, cosine, norm, scale, norm, clipped=scale < 1.0)
+        return Credit(contribution.similarity, d=norm, r=scale, norm=norm, clipped=scale < 1.0)
 
     def finish(self) -> Vector:
         if not self._silos:

@@ -17,7 +17,7 @@ from entente.errors import RefusedError
 from entente.federation.aggregators.base import Vector
 
 Float64 = NDArray[np.float64]
-PIECE = 16384
+PIECE = 32768
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -26,7 +26,7 @@ class Geometry:
     """Where one silo's weights lie, seen from the global model."""
 
     norms: tuple[float, ...]  # of the update, per group
-    cosine: float  # of the two models; 0 where one of them is zero
+    cosine: float  # of the two models; 0 where one of them is zero or it was not asked for
 
     @property
     def norm(self) -> float:
@@ -42,56 +42,67 @@ class Summation:
         self._pieces = [[piece for span in spans for piece in pieces(span)] for spans in chosen]
         self._total: Float64 = np.zeros(len(current))  # of scale * w^k
         self._scales = [0.0] * len(self._pieces)
-        self._left, self._right = np.empty(PIECE), np.empty(PIECE)
-        self._square = sum(self._dot(self._load(piece), None) for group in self._pieces for piece in group)
+        self._given, self._base, self._product = np.empty(PIECE), np.empty(PIECE), np.empty(PIECE)
+        self._square = 0.0
+        for group in self._pieces:
+            for piece in group:
+                base = self._load(self._base, current[piece])
+                self._square += self._dot(base, base)
 
-    def measure(self, vector: Vector) -> Geometry:
-        """Norm and direction of an update; RefusedError if it is not finite."""
-        own = mixed = 0.0
+    def measure(self, vector: Vector, direction: bool = True) -> Geometry:
+        """Norm and, if asked for, direction of an update; RefusedError if it is not finite."""
+        along = 0.0  # update times global model
         norms = []
         for group in self._pieces:
             square = 0.0
             for piece in group:
-                base = self._load(piece)
-                given = self._left[: len(base)]
-                np.copyto(given, vector[piece])
-                own += self._dot(given, None)
-                mixed += self._dot(given, base)
-                np.subtract(given, base, out=given)
-                square += self._dot(given, None)
-            norms.append(math.sqrt(square) if square < math.inf else square)
-        if not all(math.isfinite(value) for value in (own, *norms)):
+                base = self._load(self._base, self.current[piece])
+                delta = self._load(self._given, vector[piece])
+                np.subtract(delta, base, out=delta)
+                square += self._dot(delta, delta)
+                along += self._dot(delta, base) if direction else 0.0
+            norms.append(square)
+        whole = sum(norms)
+        if not math.isfinite(whole):
             raise RefusedError("weights are not finite")
-        length = math.sqrt(own) * math.sqrt(self._square)
-        return Geometry(tuple(norms), max(-1.0, min(1.0, mixed / length)) if length > 0 else 0.0)
+        if not direction:
+            return Geometry(tuple(math.sqrt(square) for square in norms), 0.0)
+        # w^k = w_i + update, so both products of the cosine follow from two sums.
+        length = math.sqrt(max(0.0, self._square + 2 * along + whole)) * math.sqrt(self._square)
+        cosine = (self._square + along) / length if length > 0 else 0.0
+        return Geometry(tuple(math.sqrt(square) for square in norms), max(-1.0, min(1.0, cosine)))
 
     def add(self, vector: Vector, scales: Sequence[float]) -> None:
         for index, scale in enumerate(scales):
             for piece in self._pieces[index]:
-                scaled = self._left[: piece.stop - piece.start]
-                np.copyto(scaled, vector[piece])
-                np.multiply(scaled, scale, out=scaled)
-                np.add(self._total[piece], scaled, out=self._total[piece])
+                scaled = self._load(self._given, vector[piece])
+                if scale != 1.0:
+                    np.multiply(scaled, scale, out=scaled)
+                total = self._total[piece]
+                np.add(total, scaled, out=total)
             self._scales[index] += scale
 
     def step(self, divisor: float) -> Float64:
         """The sum divided; the summation is used up by it."""
         for index, group in enumerate(self._pieces):
             for piece in group:
-                base = self._load(piece)
+                base = self._load(self._base, self.current[piece])
                 np.multiply(base, self._scales[index], out=base)
-                np.subtract(self._total[piece], base, out=self._total[piece])
+                total = self._total[piece]
+                np.subtract(total, base, out=total)
         np.divide(self._total, divisor, out=self._total)
         return self._total
 
-    def _load(self, piece: slice) -> Float64:
-        buffer = self._right[: piece.stop - piece.start]
-        np.copyto(buffer, self.current[piece])
-        return buffer
+    def _dot(self, left: Float64, right: Float64) -> float:
+        product = self._product[: len(left)]
+        np.multiply(left, right, out=product)
+        return float(np.add.reduce(product))
 
     @staticmethod
-    def _dot(left: Float64, right: Float64 | None) -> float:
-        return float(np.add.reduce(left * (left if right is None else right)))
+    def _load(buffer: Float64, values: Vector) -> Float64:
+        part = buffer[: len(values)]
+        np.copyto(part, values)
+        return part
 
 
 def pieces(span: slice) -> list[slice]:
