@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 from uuid import UUID, uuid5
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from entente.detection.explanations import Severity, explain, severity, technique_hint
-from entente.detection.history import History
+from entente.detection.history import History, encode
 from entente.detection.metrics import MICROSECONDS
 from entente.errors import StorageError
 
@@ -85,17 +85,17 @@ def build_alerts(
     history for the windows after them in any case. `home` says which silo a host belongs to. An edge
     between two silos that both score above their threshold is one alert.
     """
-    silo = _column(edges.silo, len(edges.score), "")
+    silo = np.full(len(edges.score), "") if edges.silo is None else edges.silo
     limit = np.broadcast_to(np.asarray(threshold, dtype=np.float64), edges.score.shape)
     rank, count = _ranks(edges.window, silo, edges.score)
     chosen = np.flatnonzero(edges.score > limit)
     chosen = chosen[np.lexsort((-edges.score[chosen], edges.window[chosen]))]
     if not len(chosen):
         return ()
-    past = history or ((), (), ())
-    columns = zip(past, (edges.window, edges.src, edges.dst), strict=True)
-    window, src, dst = (np.concatenate((_objects(old), _objects(new))) for old, new in columns)
-    known = History(window, src, dst, sources=edges.src[chosen], targets=edges.dst[chosen], home=home)
+    columns: Sequence[ArrayLike] = (edges.window, edges.src, edges.dst)
+    if history is not None:
+        columns = [np.concatenate((old, new)) for old, new in zip(history, columns, strict=True)]
+    known = History(*columns, sources=edges.src[chosen], targets=edges.dst[chosen], home=home)
     alerts: dict[tuple[int, str, str], Alert] = {}
     for i in chosen.tolist():
         start, pair = int(edges.window[i]), (str(edges.src[i]), str(edges.dst[i]))
@@ -138,7 +138,7 @@ def _ranks(
     """Place of every edge in its silo's window (1 = highest; equals share the best), and of how many."""
     if not len(score):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    number = np.unique(silo.astype(str), return_inverse=True)[1]
+    _, (number,) = encode(silo)
     order = np.lexsort((-score, number, window))
     w, n, s = window[order], number[order], score[order]
     new_group = np.concatenate(([True], (w[1:] != w[:-1]) | (n[1:] != n[:-1])))
@@ -151,15 +151,6 @@ def _ranks(
     rank[order] = tie_start - group_start + 1
     count[order] = np.repeat(sizes, sizes)
     return rank, count
-
-
-def _column(values: NDArray[Any] | None, length: int, default: str) -> NDArray[Any]:
-    return np.full(length, default, dtype=object) if values is None else _objects(values)
-
-
-def _objects(values: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(values)
-    return array if array.dtype.kind in "iu" and len(array) else array.astype(object)
 
 
 def _optional(values: NDArray[Any] | None, i: int) -> str | None:

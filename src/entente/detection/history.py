@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,8 +41,8 @@ class History:
         home: Mapping[str, str] | None = None,
     ) -> None:
         windows = np.asarray(window, dtype=np.int64)
-        names, (src_code, dst_code, wanted_src, wanted_dst) = _encode(src, dst, sources, targets)
-        self._code: dict[str, int] = {str(name): code for code, name in enumerate(names)}
+        names, (src_code, dst_code, wanted_src, wanted_dst) = encode(src, dst, sources, targets)
+        self._code: dict[str, int] = {name: code for code, name in enumerate(names)}
         self._home = dict(home or {})
         self._hosts = max(len(names), 1)
         self.start = int(windows.min()) if len(windows) else 0
@@ -56,7 +55,7 @@ class History:
         self._by_target = _Groups(d[first], w[first])
         silos = sorted(set(self._home.values()))
         number = {silo: i for i, silo in enumerate(silos)}
-        silo = np.array([number.get(self._home.get(str(name), ""), -1) for name in names], dtype=np.int64)
+        silo = np.array([number.get(self._home.get(name, ""), -1) for name in names], dtype=np.int64)
         self._silo_number = number
         self._reach = _Groups(s * (len(silos) + 1) + (silo[d] if len(names) else d), w)
 
@@ -106,12 +105,12 @@ def _distinct(s: Ints, d: Ints, w: Ints) -> tuple[Ints, Ints, Ints]:
     return s[new], d[new], w[new]
 
 
-def _encode(*columns: ArrayLike) -> tuple[list[Any], list[Ints]]:
-    """Hosts of all columns as numbers of one dictionary."""
+def encode(*columns: ArrayLike) -> tuple[list[str], list[Ints]]:
+    """The names of all columns once, and every column as numbers of them."""
     import pyarrow as pa
 
-    parts = [np.asarray(column) for column in columns]
-    values = [value for part in parts for value in part.tolist()] if parts else []
-    encoded = pa.array(values, type=pa.string()).dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return encoded.dictionary.to_pylist(), np.split(codes, np.cumsum([len(p) for p in parts])[:-1])
+    parts = [pa.array(np.asarray(column)).cast(pa.string()) for column in columns]
+    joined = pa.concat_arrays(parts).dictionary_encode()
+    codes = joined.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    names: list[str] = joined.dictionary.to_pylist()
+    return names, np.split(codes, np.cumsum([len(part) for part in parts])[:-1])

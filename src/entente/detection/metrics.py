@@ -92,7 +92,7 @@ def evaluate(
         threshold=typical,
         positives=positives,
         edges=len(score),
-        recall_at={str(b): recall_at(score, truth, window, b) for b in budgets},
+        recall_at=dict(zip(map(str, budgets), _recalls(score, truth, window, budgets), strict=True)),
         alerts_per_day=rate,
     )
 
@@ -125,21 +125,24 @@ def recall_at(scores: ArrayLike, labels: ArrayLike, windows: ArrayLike, budget: 
     Edges with equal scores come in random order; this is the expected share. None without positives.
     """
     score, window = _finite(scores), np.asarray(windows, dtype=np.int64)
-    truth = _truth(labels, len(score))
+    return _recalls(score, _truth(labels, len(score)), window, (budget,))[0]
+
+
+def _recalls(score: Floats, truth: Bools, window: Ints, budgets: Sequence[int]) -> list[float | None]:
     if not truth.any():
-        return None
+        return [None] * len(budgets)
+    relevant = np.isin(window, np.unique(window[truth]))  # other windows cannot matter: sort less
+    score, window, truth = score[relevant], window[relevant], truth[relevant]
     order = np.lexsort((-score, window))
     score, window, truth = score[order], window[order], truth[order]
-    place = np.arange(len(score))
     new_window = np.concatenate(([True], window[1:] != window[:-1]))
     new_tie = new_window | np.concatenate(([True], score[1:] != score[:-1]))
-    tie = np.cumsum(new_tie) - 1
     first = np.flatnonzero(new_tie)
     size = np.diff(np.append(first, len(score)))
-    window_start = np.maximum.accumulate(np.where(new_window, place, 0))
+    window_start = np.maximum.accumulate(np.where(new_window, np.arange(len(score)), 0))
     higher = first - window_start[first]
-    within = np.clip((budget - higher) / size, 0.0, 1.0)
-    return float(within[tie][truth].mean())
+    tie = (np.cumsum(new_tie) - 1)[truth]
+    return [float(np.clip((budget - higher) / size, 0.0, 1.0)[tie].mean()) for budget in budgets]
 
 
 def pr_curve(scores: ArrayLike, labels: ArrayLike, points: int = 200) -> Curve:
