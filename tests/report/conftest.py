@@ -134,3 +134,9 @@ def new_run(tmp_path: Path) -> Callable[..., Path]:
         return make_run(tmp_path / "other", columns, **more)
 
     return make
+
+
+@pytest.fixture
+def columns() -> dict[str, Any]:
+    """The columns of scores.parquet."""
+    return make_columns()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 
 from entente.config import Experiment, Graph, Privacy
 from entente.detection.alerts import Alert
+from entente.detection.metrics import pr_curve
 from entente.detection.sinks import write_alerts
 from entente.errors import StorageError, UsageError
 from entente.report import build
@@ -47,6 +49,21 @@ def test_thresholds_per_edge_are_used_where_they_are_stored(run_folder: Path) ->
     table = pq.read_table(path)
     pq.write_table(table.append_column("threshold", pa.array(np.full(len(table), 2.0))), path)
     assert build(run_folder).alerts == ()
+
+
+def test_an_edge_that_two_silos_scored_counts_once_with_the_higher_score(
+    new_run: MakeRun, columns: dict[str, Any]
+) -> None:
+    twice = {name: np.concatenate([np.asarray(values)] * 2) for name, values in columns.items()}
+    twice["score"][len(columns["score"]) :] -= 0.3
+    best: dict[Any, tuple[float, int]] = {}
+    for *key, score, label in zip(
+        *(twice[n] for n in ("window", "src", "dst", "score", "label")), strict=True
+    ):
+        best[tuple(key)] = max(best.get(tuple(key), (score, label)), (score, label))
+    expected = pr_curve(*zip(*best.values(), strict=True))
+    curve = build(new_run(twice)).curves["euler entente"]
+    assert (curve.x, curve.y) == (expected.recall, expected.precision)
 
 
 def test_stored_alerts_are_shown_instead_of_computed_ones(run_folder: Path) -> None:

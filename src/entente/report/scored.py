@@ -10,6 +10,7 @@ import numpy as np
 
 from entente.config import Experiment
 from entente.detection.alerts import Alert, ScoredEdges, build_alerts
+from entente.detection.history import encode
 from entente.detection.incidents import Incident, group_alerts
 from entente.detection.metrics import pr_curve
 from entente.errors import EntenteError, StorageError
@@ -82,13 +83,12 @@ def as_attack(incident: Incident) -> tuple[AttackEdge, ...]:
 
 def _once(columns: Mapping[str, Any]) -> tuple[Any, Any]:
     """Scores and labels with each edge once: one that two silos scored counts with the higher score."""
-    best: dict[tuple[int, str, str], int] = {}
-    keys = zip(columns["window"].tolist(), columns["src"].tolist(), columns["dst"].tolist(), strict=True)
-    score = columns["score"]
-    for i, key in enumerate(keys):
-        if key not in best or score[i] > score[best[key]]:
-            best[key] = i
-    chosen = np.fromiter(best.values(), dtype=np.int64)
+    window, score = columns["window"], columns["score"]
+    _, (src, dst) = encode(columns["src"], columns["dst"])
+    order = np.lexsort((-score, dst, src, window))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (np.diff(window[order]) != 0) | (np.diff(src[order]) != 0) | (np.diff(dst[order]) != 0)
+    chosen = order[first]
     return score[chosen], columns["label"][chosen] == 1
 
 
