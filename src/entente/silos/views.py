@@ -50,7 +50,7 @@ def fit_silos(
 ) -> tuple[dict[str, str], BlockModel]:
     """{host: silo} from the block model with k blocks on either side, or as many as ICL chooses.
 
-    Silos are silo0, silo1, ... by falling number of hosts.
+    Silos are silo0, silo1, ... by falling size of their block.
     """
     graph = view.graph.presence()
     top = bottom = None
