@@ -45,6 +45,18 @@ def train(
     folder.begin(experiment, resume=resume)
     dataset = dataset if dataset is not None else load_dataset(experiment)
     models, facts = fit(experiment, folder, dataset, resume=resume, watch=watch)
+    return finish(experiment, folder, dataset, models, facts, baselines)
+
+
+def finish(
+    experiment: Experiment,
+    folder: RunFolder,
+    dataset: Dataset,
+    models: dict[str, Arrays],
+    facts: dict[str, Any],
+    baselines: Collection[str] = BASELINES,
+) -> Run:
+    """Evaluate trained models on the dataset's test windows and leave everything in `folder`."""
     detectors = {name: with_weights(experiment, dataset, models, name) for name in dataset.silos}
     evaluation = evaluate_models(dataset, detectors, experiment.detection)
     metrics = evaluation.metrics()
