@@ -254,6 +254,22 @@ def test_three_silos_give_the_model_of_the_in_process_loop_bit_for_bit(lab: Lab)
     assert same(lab.run(experiment), lab.in_one_process(experiment))
 
 
+def test_every_silo_has_the_model_with_a_threshold_of_its_own_and_can_detect(lab: Lab) -> None:
+    central = lab.run(lab.root / "same.toml")
+    for silo in SILOS:
+        run = RunFolder(lab.kits[silo] / "runs" / central.path.name)
+        models, facts = run.read_model()
+        assert same(central, models[""])
+        assert list(facts["thresholds"]) == [silo]
+        assert set(read_json(run.path / "metrics.json")["per_silo"]) == {silo}
+    later = pa.table({"time": [2_500_000_000], "src": ["west-00"], "dst": ["newcomer"]})
+    write_events(later, lab.root / "later")
+    run_folder = lab.kits["west"] / "runs" / central.path.name
+    out = lab.root / "alerts.jsonl"
+    done = lab.entente("detect", "--run", run_folder, "--events", lab.root / "later", "--out", out)
+    assert done.returncode == 0, done.stderr
+
+
 def test_status_and_audit_tell_what_happened(lab: Lab) -> None:
     told = json.loads(lab.entente("federation", "status", lab.kits["coordinator"], "--json").stdout)
     assert told["running"]
@@ -264,7 +280,7 @@ def test_status_and_audit_tell_what_happened(lab: Lab) -> None:
     assert verify(central).events["silo-joined"] == 3
     for silo in SILOS:
         own = Site.load(lab.kits[silo]).audit.path
-        assert verify(own).events["task"] == 8
+        assert verify(own).events["task"] == 9
         assert witness(own, central) > 0
     checked = lab.entente("federation", "check", lab.kits["coordinator"])
     assert checked.returncode == 0, checked.stdout
@@ -523,8 +539,9 @@ def test_below_quorum_the_run_waits_then_stops_with_a_checkpoint_and_resumes(lab
     lab.kill("west")
     state = lab.ended(run, 240)
     assert state["phase"] == "stopped"
-    assert "below quorum: 1 of 3" in state["reason"]
-    assert "north, west" in state["reason"]
+    assert "1 of 3 silos" in state["reason"]
+    assert "north" in state["reason"]
+    assert "west" in state["reason"]
     assert run.checkpoints().load() is not None
     for silo in SILOS:
         lab.behave(silo)

@@ -19,7 +19,7 @@ from entente.config import Experiment
 from entente.detectors.base import GraphShape
 from entente.errors import RefusedError, UsageError
 from entente.federation.coordinator import Coordinator
-from entente.federation.messages import KeyTask, Reply, Task, TrainTask, Update, pack
+from entente.federation.messages import KeyTask, Reply, Task, TrainTask, Update, ValidateTask, pack
 from entente.federation.silo import Silo
 from entente.graphs.identity import KeyedHash
 from entente.graphs.temporal import TemporalGraph
@@ -161,6 +161,10 @@ class FakeCompany:
     def returned(self) -> Collection[str]:
         return [self.back[0]] if self.back is not None and self.asked >= self.back[1] else []
 
+    def deliver(self, model: ValidateTask, deadline: float) -> dict[str, str]:
+        self.delivered = model.weights
+        return {}
+
     def ask(self, task: Task, deadline: float) -> tuple[list[Reply], dict[str, str]]:
         self.asked += 1
         if self.asked == self.fail_at:
@@ -208,9 +212,12 @@ def _same_as_in_one_process(run: Path, experiment: Experiment) -> bool:
 
 
 def test_a_job_gives_the_model_of_the_plain_loop(site: Site, experiment: Experiment, tmp_path: Path) -> None:
-    assert Drive(site, experiment, "job-1", FakeCompany(experiment, tmp_path)).run() == "done"
+    company = FakeCompany(experiment, tmp_path)
+    assert Drive(site, experiment, "job-1", company).run() == "done"
     run = site.run(run_name(experiment))
     assert _same_as_in_one_process(run, experiment)
+    stored = read_arrays(run / "model.safetensors")
+    assert all(company.delivered[name].tobytes() == array.tobytes() for name, array in stored.items())
     assert RunState(run).read()["phase"] == "done"
     assert len([r for r in RunFolder(run).rounds() if r["kind"] == "train"]) == ROUNDS
     events = verify(site.audit.path).events

@@ -16,12 +16,12 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from entente.errors import FederationError, RefusedError
-from entente.federation.messages import Reply, Task
+from entente.federation.messages import Reply, Task, ValidateTask
 from entente.runtime.nvflare.drive import Drive
 from entente.runtime.nvflare.executor import HEAD, REASON
 from entente.runtime.nvflare.job import read_experiment
 from entente.runtime.nvflare.site import Site
-from entente.runtime.nvflare.wire import TASK, decode, encode
+from entente.runtime.nvflare.wire import MODEL, TASK, decode, encode
 
 POLL = 0.05
 """Seconds between two looks at what has arrived; FLARE's own default adds two seconds to a round."""
@@ -68,10 +68,13 @@ class FlareCompany:
         members = self.site.members()
         return sorted(name for name in members if _token(members, name) != self._tokens.get(name))
 
-    def ask(self, task: Task, deadline: float) -> tuple[list[Reply], dict[str, str]]:
+    def deliver(self, model: ValidateTask, deadline: float) -> dict[str, str]:
+        return self.ask(model, deadline, MODEL)[1]
+
+    def ask(self, task: Task, deadline: float, name: str = TASK) -> tuple[list[Reply], dict[str, str]]:
         silos = self.site.kit.federation.silos
         targets = self.present()
-        answers: dict[str, Reply | str] = {name: "is not connected" for name in silos if name not in targets}
+        answers: dict[str, Reply | str] = dict.fromkeys(set(silos) - set(targets), "is not connected")
         lock = threading.Lock()
 
         def received(client_task: ClientTask, fl_ctx: FLContext) -> None:
@@ -81,17 +84,17 @@ class FlareCompany:
                 answers.setdefault(client_task.client.name, answer)
 
         carried = FlareTask(
-            TASK, Shareable(encode(task)), timeout=math.ceil(deadline) + 5, result_received_cb=received
+            name, Shareable(encode(task)), timeout=math.ceil(deadline) + 5, result_received_cb=received
         )
         if targets:
             self.controller.broadcast(carried, self.fl_ctx, targets=targets, min_responses=len(targets))
             self._wait(answers, targets, deadline)
             self.controller.cancel_task(carried, fl_ctx=self.fl_ctx)
         with lock:
-            for name in targets:
-                answers.setdefault(name, f"gave no answer before the deadline of {deadline:g} s")
+            for silo in targets:
+                answers.setdefault(silo, f"gave no answer before the deadline of {deadline:g} s")
         replies = [answer for _, answer in sorted(answers.items()) if isinstance(answer, Reply)]
-        return replies, {name: answer for name, answer in answers.items() if isinstance(answer, str)}
+        return replies, {silo: answer for silo, answer in answers.items() if isinstance(answer, str)}
 
     def _wait(self, answers: dict[str, Reply | str], targets: list[str], deadline: float) -> None:
         until = time.monotonic() + deadline

@@ -15,7 +15,7 @@ from entente.config import Experiment
 from entente.detectors.base import GraphShape
 from entente.errors import EntenteError, FederationError, StorageError
 from entente.federation.coordinator import Coordinator
-from entente.federation.messages import Reply, Task
+from entente.federation.messages import Reply, Task, ValidateTask
 from entente.graphs.identity import KeyedHash
 from entente.runtime.assembly import initial_model
 from entente.runtime.checkpoint import RunFolder
@@ -33,6 +33,9 @@ class Company(Protocol):
 
     def ask(self, task: Task, deadline: float) -> tuple[list[Reply], dict[str, str]]:
         """Every reply, sorted by silo, and the reason for every one that is missing."""
+
+    def deliver(self, model: ValidateTask, deadline: float) -> dict[str, str]:
+        """Give every silo the finished model; the reason for every one that did not take it."""
 
     def present(self) -> Collection[str]:
         """Silos that can still be asked in this job."""
@@ -59,14 +62,25 @@ class Drive:
         try:
             coordinator = self._restore()
             phase = self._drive(coordinator)
+            if phase == "done":
+                self._finish(coordinator)
         except EntenteError as error:
             self._last_words(error)
             return "stopped"
-        if phase == "done":
-            self.folder.write_model({"": coordinator.best_weights}, self._facts(coordinator))
-            self.site.audit.append("run-done", run=self.folder.path.name, **self._outcome(coordinator))
         self._write(phase, coordinator)
         return phase
+
+    def _finish(self, coordinator: Coordinator) -> None:
+        """Store the best model and hand it to every silo, which learns its own threshold for it."""
+        best = coordinator.best_weights
+        self.folder.write_model({"": best}, self._facts(coordinator))
+        model = ValidateTask(coordinator.state()[0]["id"], round=coordinator.best_round, weights=best)
+        missing = self.company.deliver(model, coordinator.config.deadline)
+        self._note(model, missing)
+        taken = sorted(set(self.federation.silos) - set(missing))
+        self.site.audit.append(
+            "run-done", run=self.folder.path.name, delivered=taken, **self._outcome(coordinator)
+        )
 
     def _restore(self) -> Coordinator:
         experiment, name = self.experiment, self.folder.path.name

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
@@ -12,13 +14,18 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
+from entente.config import Experiment
 from entente.errors import EntenteError, FederationError, RefusedError
-from entente.federation.messages import Task
+from entente.federation.messages import Reply, Task, ValidateTask
 from entente.federation.silo import Silo
+from entente.runtime.checkpoint import RunFolder
 from entente.runtime.nvflare.job import config_hash, read_experiment, run_name
 from entente.runtime.nvflare.memory import SiloMemory
 from entente.runtime.nvflare.site import Site
-from entente.runtime.nvflare.wire import decode, encode, size
+from entente.runtime.nvflare.wire import MODEL, decode, encode, size
+
+if TYPE_CHECKING:
+    from entente.runtime.assembly import Dataset
 
 REASON = "entente-reason"
 HEAD = "entente-audit-head"
@@ -32,6 +39,9 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         self.site = Site.of_process()
         self.silo: Silo | None = None
         self.memory: SiloMemory | None = None
+        self.folder: RunFolder
+        self.dataset: Dataset
+        self.experiment: Experiment
         self.trouble = "the silo was not built"
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
@@ -53,13 +63,17 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         """One task; whatever goes wrong is an answer with a reason, never a dead job."""
         if self.silo is None or self.memory is None:
             return _refusal(self.trouble)
+        began = time.perf_counter()
         try:
             task = decode(shareable, self.site.message_limit)
             if not isinstance(task, Task):
                 raise RefusedError("the coordinator sent something that is not a task")
-            self.memory.before(task.id, self.silo)
-            content = encode(self.silo.handle(task))
-            self.memory.after(task.id, self.silo)
+            if task_name == MODEL:
+                content = encode(self._receive(task))
+            else:
+                self.memory.before(task.id, self.silo)
+                content = encode(self.silo.handle(task))
+                self.memory.after(task.id, self.silo)
         except EntenteError as error:
             self.site.audit.append("task-refused", task=task_name, reason=str(error))
             return _refusal(f"{type(error).__name__}: {error.what}")
@@ -68,14 +82,19 @@ class SiloExecutor(Executor):  # type: ignore[misc]
             self.log_exception(fl_ctx, "the task failed")
             return _refusal(f"{type(error).__name__} in this silo")
         head = self.site.audit.append(
-            "task", kind=task.kind, task=task.id, bytes_down=size(shareable), bytes_up=size(content)
+            "task",
+            kind=task.kind,
+            task=task.id,
+            bytes_down=size(shareable),
+            bytes_up=size(content),
+            seconds=round(time.perf_counter() - began, 3),
         )
         reply = Shareable(content)
         reply.set_header(HEAD, head)
         return reply
 
     def _build(self, config: Path) -> None:
-        from entente.runtime.assembly import EVERYTHING, load_dataset, make_detector
+        from entente.runtime.assembly import EVERYTHING, Dataset, load_dataset, make_detector
         from entente.runtime.local import one_thread
 
         one_thread()
@@ -83,14 +102,32 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         breach = self.site.kit.federation.terms.breach(experiment)
         if breach:
             raise FederationError(f"breaks the agreed terms: {breach}")
-        name = self.site.name
-        self.site.audit.append("job-started", run=run_name(experiment), config=config_hash(experiment))
-        self.memory = SiloMemory(self.site.run(run_name(experiment)))
-        at_home = self.site.at_home(experiment)
-        dataset = load_dataset(at_home, None if at_home.data.silos is None else [name])
-        data = dataset.silos[EVERYTHING if at_home.data.silos is None else name]
-        detector = make_detector(at_home, dataset.shape)
+        name, run = self.site.name, run_name(experiment)
+        self.site.audit.append("job-started", run=run, config=config_hash(experiment))
+        self.folder = RunFolder(self.site.run(run))
+        self.memory = SiloMemory(self.folder.path)
+        at_home = self.experiment = self.site.at_home(experiment)
+        alone = at_home.data.silos is None
+        found = load_dataset(at_home, None if alone else [name])
+        data = replace(found.silos[EVERYTHING if alone else name], name=name)
+        self.dataset = Dataset({name: data}, found.shape)
+        detector = make_detector(at_home, found.shape)
         self.silo = Silo(name, detector, data.train, data.own_hosts, experiment.seed)
+
+    def _receive(self, task: Task) -> Reply:
+        """Keep the finished model: this silo's own run folder, with its own threshold, for `detect`."""
+        from entente.runtime.local import finish
+
+        assert self.silo is not None
+        if not isinstance(task, ValidateTask):
+            raise RefusedError("the coordinator delivered something that is not a model")
+        reply = self.silo.handle(task)  # checks the weights
+        if not self.folder.started:
+            self.folder.begin(self.experiment, resume=False)
+        facts = {"best_round": task.round, "stopped": "delivered by the coordinator"}
+        finish(self.experiment, self.folder, self.dataset, {"": dict(task.weights)}, facts)
+        self.site.audit.append("model-received", run=self.folder.path.name, round=task.round)
+        return reply
 
 
 def _refusal(reason: str) -> Any:

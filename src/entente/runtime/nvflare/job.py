@@ -14,7 +14,7 @@ from entente.config import Data, Experiment, parse_experiment, to_toml
 from entente.errors import ConfigError
 from entente.runtime.nvflare.policy import CONTROLLER, EXECUTOR
 from entente.runtime.nvflare.settings import FederationFile, needed
-from entente.runtime.nvflare.wire import TASK
+from entente.runtime.nvflare.wire import MODEL, TASK
 
 APP = "entente"
 EXPERIMENT = "experiment.toml"
@@ -36,7 +36,7 @@ def server_config() -> dict[str, Any]:
 def client_config() -> dict[str, Any]:
     return {
         "format_version": 2,
-        "executors": [{"tasks": [TASK], "executor": {"path": EXECUTOR, "args": {}}}],
+        "executors": [{"tasks": [TASK, MODEL], "executor": {"path": EXECUTOR, "args": {}}}],
         "components": [],
         "task_data_filters": [],
         "task_result_filters": [],

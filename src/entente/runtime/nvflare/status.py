@@ -43,7 +43,7 @@ def _runs(site: Site) -> list[dict[str, Any]]:
         if not table:
             continue
         records = RunFolder(folder).rounds()
-        last = next((r for r in reversed(records) if r.get("kind") == "train"), {})
+        last: dict[str, Any] = next((r for r in reversed(records) if r.get("kind") == "train"), {})
         runs.append(
             {
                 "run": folder.name,

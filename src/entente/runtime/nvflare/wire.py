@@ -16,7 +16,9 @@ from entente.errors import RefusedError
 from entente.federation.messages import Message, pack, unpack
 
 TASK = "entente"
-"""The one task name; what is asked is in the message."""
+"""FLARE's name for every task of the protocol; what is asked is in the message."""
+MODEL = "entente-model"
+"""FLARE's name for the delivery of the finished model; the message is a validation task."""
 
 FACTS_LIMIT = 4_000_000
 
