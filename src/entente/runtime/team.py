@@ -143,7 +143,12 @@ class _Worker:
         command = [sys.executable, "-m", "entente.runtime.worker", str(experiment), *self.silos]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+            bufsize=0,  # what a buffer had read already, select would never report
         )
 
     def send(self, facts: Mapping[str, Any], arrays: Arrays) -> None:
@@ -187,9 +192,10 @@ def send(stream: IO[bytes], facts: Mapping[str, Any], arrays: Arrays) -> None:
 
     head = json.dumps(facts).encode()
     body = save(arrays) if arrays else b""
-    stream.write(struct.pack("<QQ", len(head), len(body)))
-    stream.write(head)
-    stream.write(body)
+    for part in (struct.pack("<QQ", len(head), len(body)), head, body):
+        rest = memoryview(part)
+        while rest:
+            rest = rest[stream.write(rest) :]
     stream.flush()
 
 
@@ -206,7 +212,11 @@ def receive(stream: IO[bytes]) -> tuple[dict[str, Any], Arrays]:
 
 
 def _exactly(stream: IO[bytes], count: int) -> bytes:
-    data = stream.read(count)
-    if len(data) != count:
-        raise EOFError("the other side closed the pipe")
-    return data
+    parts = []
+    while count:
+        part = stream.read(min(count, 1 << 20))
+        if not part:
+            raise EOFError("the other side closed the pipe")
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
