@@ -98,12 +98,12 @@ class Entente(Aggregator):
         if self.config.adaptive:
             return None  # M then depends on every silo's earlier norms
         constant = float(self.config.bound) * math.sqrt(len(self._groups)) if self.bounded else math.inf
+        mean = self.config.reduction == "mean"
+        if mean and self.config.rows == "holders":
+            # A silo may hold rows alone, so only the ball that the whole step is cut to is certain.
+            return 2.0 * self.largest_contribution * constant if self.bounded else None
         longest = self.largest_contribution * min(constant, math.inf if clip is None else clip)
-        if not math.isfinite(longest):
-            return None
-        if self.config.reduction == "sum":
-            return 2.0 * longest
-        return 2.0 * longest if self.config.rows == "holders" else 2.0 * longest / silos
+        return 2.0 * longest / (silos if mean else 1) if math.isfinite(longest) else None
 
     # ---- rows = "holders" ------------------------------------------------------------------
 

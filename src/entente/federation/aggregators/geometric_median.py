@@ -27,7 +27,7 @@ class GeometricMedian(Stacked):
         least = max(CLOSE_ENOUGH * float(np.median(distances)), 1e-30)
         for _ in range(MOST_ITERATIONS):
             moved = self.mean_of(vectors, 1.0 / np.maximum(distances, least))
-            travelled = float(np.linalg.norm(moved - point))
+            travelled = float(np.sqrt(np.add.reduce((moved - point) ** 2)))
             point, distances = moved, self._distances(vectors, moved)
             if travelled <= CLOSE_ENOUGH * (1e-12 + float(np.median(distances))):
                 break
