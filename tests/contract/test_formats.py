@@ -149,6 +149,7 @@ def test_duckdb_and_polars_give_the_same_bytes(format: Format, tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_pyspark_gives_the_same_bytes_for_every_format(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     if shutil.which("java") is None:

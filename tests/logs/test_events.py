@@ -58,6 +58,19 @@ def test_unordered_times_end_in_their_day_and_nothing_is_lost(tmp_path: Path) ->
         assert len(set((times // DAY).tolist())) == 1
 
 
+def test_rows_all_over_many_days_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("entente.logs.store.OPEN_FILES", 3)
+    monkeypatch.setattr("entente.logs.store.HELD", 2000)
+    monkeypatch.setattr("entente.logs.store.BLOCK", 500)
+    table = some_events(20_000, days=30)
+    shuffled = table.take(pa.array(np.random.default_rng(1).permutation(20_000)))
+    assert not write_events(shuffled, tmp_path / "events").ordered
+    assert write_events(table, tmp_path / "ordered").ordered
+    assert len(list((tmp_path / "events").glob("day=*/*.parquet"))) > 30
+    back = load_events(tmp_path / "events", ["time"])["time"].to_numpy()
+    assert np.array_equal(np.sort(back), table["time"].to_numpy())
+
+
 def test_the_same_rows_give_the_same_bytes_however_they_arrive(tmp_path: Path) -> None:
     table = some_events(200_000, days=5)
     write_events(table, tmp_path / "one")

@@ -29,7 +29,7 @@ def evaluated(engine: Engine, texts: list[str]) -> list[dict[str, object]]:
 @pytest.fixture(scope="module", params=["duckdb", "polars"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     made = ENGINES[request.param]
-    return made(made.compile(projection(formats()["csv"], ("time", "src", "dst"), Options())))
+    return made(made.compile(projection(formats()["csv"], ("time", "src", "dst"), Options()).expression))
 
 
 def micros(moment: datetime) -> int:

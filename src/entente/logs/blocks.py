@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,9 @@ class RawBlock:
     """Row -> why its line does not have the layout; its fields are null."""
 
 
+ENCODED = pa.dictionary(pa.int32(), pa.string())
+
+
 def raw_columns(layout: Layout) -> tuple[str, ...]:
     """Columns of the tables that `split` makes."""
     return layout.used if isinstance(layout, Delimited) else tuple(layout.paths)
@@ -41,8 +44,11 @@ class Splitter:
     def __init__(self) -> None:
         self._connection: Any = None
 
-    def split(self, block: bytes, first_line: int, layout: Layout) -> RawBlock:
-        """The fields of whole lines, the first of which is number `first_line`."""
+    def split(self, block: bytes, first_line: int, layout: Layout, encoded: Collection[str] = ()) -> RawBlock:
+        """The fields of whole lines, the first of which is number `first_line`.
+
+        The columns in `encoded` come as dictionaries where that is the cheaper way.
+        """
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
         if isinstance(layout, JsonLines):
@@ -50,7 +56,7 @@ class Splitter:
         while first_line <= layout.skip and block:
             block = block[block.index(b"\n") + 1 :]
             first_line += 1
-        fast = _split_fast(block, first_line, layout)
+        fast = _split_fast(block, first_line, layout, encoded)
         return fast if fast is not None else _split_patiently(block, first_line, layout)
 
     def _split_json(self, block: bytes, first_line: int, layout: JsonLines) -> RawBlock:
@@ -80,7 +86,9 @@ class Splitter:
         return RawBlock(table.drop_columns("_object"), numbers, malformed)
 
 
-def _split_fast(block: bytes, first_line: int, layout: Delimited) -> RawBlock | None:
+def _split_fast(
+    block: bytes, first_line: int, layout: Delimited, encoded: Collection[str]
+) -> RawBlock | None:
     """All lines at once; None when one of them is not plainly a row."""
     if not block or b"\r" in block:
         return None
@@ -108,8 +116,9 @@ def _split_fast(block: bytes, first_line: int, layout: Delimited) -> RawBlock | 
             ),
             pacsv.ConvertOptions(
                 include_columns=layout.used,
-                column_types=dict.fromkeys(layout.used, pa.string()),
+                column_types={name: ENCODED if name in encoded else pa.string() for name in layout.used},
                 strings_can_be_null=False,
+                check_utf8=not block.isascii(),
             ),
         )
     except pa.ArrowInvalid:

@@ -11,6 +11,14 @@ from entente.errors import MissingExtraError, UsageError
 from entente.logs.formats.base import Table
 
 
+def decoded(raw: pa.Table) -> pa.Table:
+    """With plain strings in place of dictionaries, for engines that take them for something else."""
+    fields = [
+        field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in raw.schema
+    ]
+    return raw.cast(pa.schema(fields))
+
+
 def to_sql(expression: Table, dialect: str) -> str:
     """The expression as SQL that keeps its steps apart, so that no step is evaluated twice."""
     import ibis
@@ -76,7 +84,7 @@ class Polars(Engine):
         import ibis
         import polars as pl
 
-        backend = ibis.polars.connect({"raw": pl.LazyFrame(pl.from_arrow(raw))})
+        backend = ibis.polars.connect({"raw": pl.LazyFrame(pl.from_arrow(decoded(raw)))})
         return backend.to_pyarrow(self._expression)
 
 
@@ -94,7 +102,7 @@ class PySpark(Engine):
         import ibis
 
         try:
-            ibis.pyspark.register_options()
+            ibis.pyspark  # noqa: B018 - being looked up, the backend sets its options
         except ImportError as error:
             raise NO_SPARK from error
         return to_sql(expression, "pyspark")
@@ -121,7 +129,7 @@ class PySpark(Engine):
 
     def evaluate(self, raw: pa.Table) -> pa.Table:
         # One partition keeps the order of the rows.
-        self._session.createDataFrame(raw).coalesce(1).createOrReplaceTempView("raw")
+        self._session.createDataFrame(decoded(raw)).coalesce(1).createOrReplaceTempView("raw")
         return self._session.sql(self._query).toArrow()
 
 

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from entente.errors import LogError
 from entente.logs.manifest import Manifest, Source, read_manifest, write_manifest
 from entente.logs.schema import COLUMNS, DAY, EVENT_SCHEMA, REQUIRED
-from entente.logs.store import EventWriter, day_name, day_number, replacing_directory
+from entente.logs.store import EventWriter, day_name, day_number, encode, replacing_directory
 
 __all__ = ["Manifest", "load_events", "read_manifest", "scan_events", "window_counts", "write_events"]
 
@@ -128,7 +128,7 @@ def write_events(
     ]
     with replacing_directory(path) as directory:
         writer = EventWriter(directory)
-        writer.write(pa.table(columns, schema=EVENT_SCHEMA).to_batches())
+        writer.write(encode(pa.table(columns, schema=EVENT_SCHEMA)))
         writer.close()
         manifest = summarise(writer, tuple(sources), labels=labels)
         write_manifest(directory, manifest)
@@ -149,6 +149,7 @@ def summarise(
         hosts=writer.hosts,
         labelled=writer.labelled > 0,
         malicious=writer.malicious,
+        ordered=writer.ordered,
         days={day_name(day): writer.days[day] for day in sorted(writer.days)},
         sources=sources,
         skipped=skipped or {},

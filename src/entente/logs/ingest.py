@@ -93,7 +93,7 @@ def ingest(request: Request, observer: Observer | None = None, planned: Plan | N
                     quarantine.add(str(job.file), piece.bad)
                     tallies[piece.job].add(piece)
                     matched |= piece.matched
-                    writer.write(piece.events.to_batches())
+                    writer.write(piece.events)
                     rows += piece.seen
                     if observer is not None:
                         observer(rows, piece.read)

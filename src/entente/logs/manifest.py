@@ -42,6 +42,8 @@ class Manifest:
     """True when at least one row carries a label, 0 or 1."""
     malicious: int
     """Rows with label 1."""
+    ordered: bool
+    """Whether the rows stand in order of time, as most logs write them."""
     days: Mapping[str, int]
     """Day (UTC, YYYY-MM-DD) -> rows."""
     sources: tuple[Source, ...] = ()

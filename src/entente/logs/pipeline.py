@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -21,8 +21,9 @@ from entente.logs.formats.base import Delimited, Format, Options
 from entente.logs.plan import Job
 from entente.logs.projection import projection
 from entente.logs.refine import Refinement
-from entente.logs.schema import COLUMNS, EVENT_SCHEMA
+from entente.logs.schema import COLUMNS
 from entente.logs.sources import line_blocks
+from entente.logs.store import encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,7 @@ class Pipeline:
         self._engine = engine
         self._refinement = refinement
         self._workers = 1 if not engine.parallel else workers or min(4, os.cpu_count() or 1)
-        self._projections = {
-            (job.format.name, raw_columns(job.layout)): _compiled(
-                engine, job.format, raw_columns(job.layout), options
-            )
-            for job in jobs
-        }
+        self._compiled = [_compiled(engine, job.format, raw_columns(job.layout), options) for job in jobs]
         self._mine = threading.local()
         self._stop = threading.Event()
         self._room = threading.Semaphore(self._workers + 2)
@@ -112,21 +108,29 @@ class Pipeline:
     def _work(self, index: int, block: bytes, line: int, read: int) -> Piece:
         job = self._jobs[index]
         splitter: Splitter = self._mine.__dict__.setdefault("splitter", Splitter())
-        raw = splitter.split(block, line, job.layout)
-        rows = self._evaluate((job.format.name, raw_columns(job.layout)), raw.fields)
+        compiled = self._compiled[index]
+        raw = splitter.split(block, line, job.layout, compiled.unchanged.values())
+        engines: dict[int, Engine] = self._mine.__dict__.setdefault("engines", {})
+        if id(compiled) not in engines:
+            engines[id(compiled)] = self._engine(compiled.query)
+        rows = engines[id(compiled)].evaluate(raw.fields)
+        for name, column in compiled.unchanged.items():
+            rows = rows.append_column(name, raw.fields[column])
         return _sort_out(index, rows, raw, block, line, read, self._refinement)
 
-    def _evaluate(self, key: tuple[str, tuple[str, ...]], fields: pa.Table) -> pa.Table:
-        engines: dict[Any, Engine] = self._mine.__dict__.setdefault("engines", {})
-        if key not in engines:
-            engines[key] = self._engine(self._projections[key])
-        return engines[key].evaluate(fields)
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    query: Any
+    """The projection in the engine's own language."""
+    unchanged: Mapping[str, str]
 
 
 @cache
-def _compiled(engine: type[Engine], format: Format, columns: tuple[str, ...], options: Options) -> Any:
+def _compiled(engine: type[Engine], format: Format, columns: tuple[str, ...], options: Options) -> _Compiled:
     """Building and translating expressions takes longer than reading a small file, so it is done once."""
-    return engine.compile(projection(format, columns, options))
+    wanted = projection(format, columns, options)
+    return _Compiled(engine.compile(wanted.expression), wanted.unchanged)
 
 
 def _until_end(blocks: Iterator[bytes], job: Job) -> Iterator[bytes]:
@@ -183,7 +187,7 @@ def _sort_out(
         for row in sorted(reasons):
             line = int(raw.lines[row])
             bad.append(BadRow(line, reasons[row], texts[line - first_line].rstrip("\r")))
-    events = kept.select(list(COLUMNS)).cast(EVENT_SCHEMA)
+    events = encode(kept.select(list(COLUMNS)))
     return Piece(index, events, seen, filtered, bad, matched, read)
 
 

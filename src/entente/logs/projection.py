@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from entente.logs.formats.base import Format, Options, Table
@@ -28,8 +29,18 @@ NO_DST = "no destination host"
 OUT_OF_RANGE = "time out of range"
 
 
-def projection(format: Format, columns: Sequence[str], options: Options) -> Table:
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What an engine evaluates, and what need not pass through it."""
+
+    expression: Table
     """Event columns, `filtered`, `bad`, and `key` and `local` where the format has them."""
+    unchanged: Mapping[str, str]
+    """Event column -> raw column that it is, as it stands; not in the expression."""
+
+
+def projection(format: Format, columns: Sequence[str], options: Options) -> Projection:
+    """The expressions of a format over a raw table of these columns."""
     import ibis
 
     raw = ibis.table(dict.fromkeys(columns, "string"), name="raw")
@@ -39,9 +50,6 @@ def projection(format: Format, columns: Sequence[str], options: Options) -> Tabl
         name: value if (value := getattr(event, name)) is not None else null(kind)
         for name, kind in TYPES.items()
     }
-    for name in ("user", "kind"):
-        if getattr(event, name) is not None:
-            named[name] = named[name].nullif("")
     named = {name: value.cast(TYPES[name]) for name, value in named.items()}
     for name in ("key", "local"):
         if getattr(event, name) is not None:
@@ -56,4 +64,19 @@ def projection(format: Format, columns: Sequence[str], options: Options) -> Tabl
         (rows.src.isnull() | (rows.src == ""), ibis.literal(NO_SRC)),
         (rows.dst.isnull() | (rows.dst == ""), ibis.literal(NO_DST)),
     ]
-    return rows.mutate(bad=ibis.cases(*checks, else_=rows._wrong)).drop("_wrong")
+    unchanged = {
+        name: column
+        for name in ("src", "dst", "user", "kind")
+        if (column := _raw_column(named[name], raw)) is not None
+    }
+    kept = [name for name in (*named, "filtered") if name not in unchanged]
+    expression = rows.select(*kept, bad=ibis.cases(*checks, else_=rows._wrong))
+    return Projection(expression, unchanged)
+
+
+def _raw_column(value: Any, raw: Table) -> str | None:
+    """The raw column that `value` simply is, if it is one."""
+    import ibis.expr.operations as ops
+
+    operation = value.op()
+    return operation.name if isinstance(operation, ops.Field) and operation.rel == raw.op() else None
