@@ -70,6 +70,8 @@ class Euler(Section):
     """Width of the final projection."""
     dropout: float = Field(default=0.25, ge=0, lt=1)
     """Share of units dropped after each graph layer in training."""
+    edge_dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each window's edges hidden from the encoder, drawn anew each epoch (published code: 0.8)."""
     lr: float = Field(default=0.01, gt=0)
     """Adam's rate (paper: 0.01 LANL, 0.005 OpTC)."""
     weight_decay: float = Field(default=0.0, ge=0)
@@ -202,7 +204,7 @@ class Privacy(Section):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """Delta at which epsilon is reported (the paper's 0.1 is not a meaningful guarantee)."""
     clip: float | None = Field(default=None, gt=0)
-    """Clip every silo's update to this norm before any rule sees it; central noise needs it for most rules."""
+    """Clip every silo's update to this norm before a rule sees it; central noise needs it for most rules."""
     randomness: Literal["seeded", "secret"] = "seeded"
     """seeded noise can be reproduced, and so removed, by whoever knows the seed; secret is for real runs."""
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from numpy.typing import NDArray
+
 from entente.artifacts import Arrays, read_arrays, read_json, write_arrays, write_json, write_text
 from entente.config import Experiment, load_experiment, to_toml
 from entente.errors import StorageError, UsageError
@@ -133,15 +135,27 @@ class RunFolder:
             models[owner][rest] = array
         return models, facts
 
-    def write_state(self, silo: str, state: Arrays, facts: Mapping[str, Any]) -> None:
-        """A silo's temporal state at the end of the test, so that detection goes on from there."""
-        _write(self.path / "state", _file(silo), (dict(facts), state))
+    def write_state(self, silo: str, state: Arrays, history: Arrays, facts: Mapping[str, Any]) -> None:
+        """A silo's temporal state at the end of the test, so that detection goes on from there.
+
+        `history` (window, src, dst) are the edges seen last, with which alerts explain themselves.
+        """
+        arrays = {f"state/{name}": array for name, array in state.items()}
+        arrays |= {f"history/{name}": array for name, array in history.items()}
+        _write(self.path / "state", _file(silo), (dict(facts), arrays))
 
     def has_state(self, silo: str) -> bool:
         return (self.path / "state" / f"{_file(silo)}.json").exists()
 
-    def read_state(self, silo: str) -> Saved:
-        return _read(self.path / "state", _file(silo))
+    def read_state(self, silo: str) -> tuple[dict[str, Any], Arrays, Arrays]:
+        """Facts, temporal state and history, as `write_state` was given them."""
+        facts, arrays = _read(self.path / "state", _file(silo))
+        return facts, under("state/", arrays), under("history/", arrays)
+
+
+def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """The arrays whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _file(name: str) -> str:

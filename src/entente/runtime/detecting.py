@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from entente.artifacts import Arrays
 from entente.config import Experiment
 from entente.detection.alerts import Alert, ScoredEdges, build_alerts
 from entente.detectors import available
@@ -20,6 +22,9 @@ from entente.graphs.temporal import Int32, TemporalGraph
 from entente.logs.schema import MICROSECONDS
 from entente.runtime.assembly import EVERYTHING, make_detector
 from entente.runtime.checkpoint import RunFolder
+
+REMEMBERED = 2_000_000
+"""Edges that a silo keeps to explain later alerts with: about two weeks at LANL's size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +56,7 @@ def detect(
     findings = []
     for name in silos or known:
         source = keep if keep is not None and keep.has_state(name) else run
-        memory, state = source.read_state(name)
+        memory, state, history = source.read_state(name)
         merged = available()[experiment.detector.name].merged
         timeline = _read(experiment, events, int(memory["until"]), merged)
         graph, known_hosts = _graph(experiment, timeline, memory, shape, name)
@@ -60,19 +65,41 @@ def detect(
         detector.load_weights(models.get(name, models.get("", {})))
         scores, state = detector.score(graph, state)
         edges = ScoredEdges(
-            window=graph.start + graph.window_of_edge() * graph.width,
+            window=_starts(graph),
             src=names[graph.src],
             dst=names[graph.dst],
             score=scores.astype(np.float64),
             silo=np.full(len(scores), name),
         )
-        alerts = build_alerts(edges, facts["thresholds"][name], graph.width / MICROSECONDS)
+        alerts = build_alerts(
+            edges,
+            facts["thresholds"][name],
+            graph.width / MICROSECONDS,
+            history=(history["window"], names[history["src"]], names[history["dst"]]),
+            home={host: name for host, own in zip(names.tolist(), known_hosts["own"], strict=True) if own},
+        )
         if keep is not None:
             until = graph.start + graph.num_windows * graph.width
-            keep.write_state(name, state, {**known_hosts, "until": until})
+            seen = _joined(history, recent_edges(graph))
+            keep.write_state(name, state, seen, {**known_hosts, "until": until})
         new = len(names) - len(memory["hosts"])
         findings.append(Finding(name, alerts, graph.num_edges, graph.num_windows, new))
     return findings
+
+
+def recent_edges(*graphs: TemporalGraph) -> Arrays:
+    """The last edges of consecutive graphs of one silo: window start, src, dst."""
+    parts: list[Arrays] = [{"window": _starts(g), "src": g.src, "dst": g.dst} for g in graphs]
+    return _joined(*parts)
+
+
+def _joined(*parts: Mapping[str, NDArray[Any]]) -> Arrays:
+    names = ("window", "src", "dst")
+    return {name: np.concatenate([part[name] for part in parts])[-REMEMBERED:] for name in names}
+
+
+def _starts(graph: TemporalGraph) -> NDArray[np.int64]:
+    return graph.start + graph.window_of_edge() * graph.width
 
 
 def _read(experiment: Experiment, events: Path, until: int, merged: bool) -> Timeline:

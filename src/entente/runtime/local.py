@@ -14,6 +14,7 @@ from entente.federation.coordinator import Coordinator
 from entente.federation.silo import Silo
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, make_detector
 from entente.runtime.checkpoint import Checkpoints, RunFolder
+from entente.runtime.detecting import recent_edges
 from entente.runtime.evaluation import BASELINES, Evaluation, evaluate_models, evaluate_rule, write_scores
 from entente.runtime.team import Participant, ProcessTeam, SerialTeam, Team
 
@@ -78,7 +79,8 @@ def finish(
             "rows": test.rows.tolist(),
             "until": test.start + test.width * test.num_windows,
         }
-        folder.write_state(name, evaluation.states[name], memory)
+        history = recent_edges(silo.train, silo.validation, silo.test)
+        folder.write_state(name, evaluation.states[name], history, memory)
     write_scores(folder.path / "scores.parquet", evaluation)
     write_json(folder.path / "metrics.json", metrics)
     return Run(folder, models, evaluation, metrics)
