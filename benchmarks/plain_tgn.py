@@ -8,7 +8,6 @@ without it the recursion keeps each question's own moment, as published implemen
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 
 import numpy as np
 import torch
@@ -18,30 +17,32 @@ from entente.detectors.tgn import TGN
 
 
 class PlainSampler:
-    """A list of neighbours per node; one search and one copy per question."""
+    """Sorted arrays per node; one search, three slices and three copies per question, as usually written."""
 
     def __init__(self, src, dst, time, hosts: int) -> None:
-        self.times = [[] for _ in range(hosts)]
-        self.nodes = [[] for _ in range(hosts)]
-        self.events = [[] for _ in range(hosts)]
+        lists = [[] for _ in range(hosts)]
         for event, (a, b, t) in enumerate(zip(src.tolist(), dst.tolist(), time.tolist(), strict=True)):
-            for own, other in ((a, b), (b, a)):
-                self.times[own].append(t)
-                self.nodes[own].append(other)
-                self.events[own].append(event)
+            lists[a].append((b, t, event))
+            lists[b].append((a, t, event))
+        columns = [np.array(entries, dtype=np.int64).reshape(-1, 3) for entries in lists]
+        self.nodes, self.times, self.events = ([column[:, i].copy() for column in columns] for i in range(3))
+
+    def find_before(self, node: int, moment: int):
+        end = np.searchsorted(self.times[node], moment)
+        return self.nodes[node][:end], self.times[node][:end], self.events[node][:end]
 
     def recent(self, nodes, moments, k: int):
         """Neighbours, moments and event numbers strictly before each moment, the most recent first."""
         node, time, event = (np.zeros((len(nodes), k), dtype=np.int64) for _ in range(3))
         known = np.zeros((len(nodes), k), dtype=bool)
-        for row, (own, moment) in enumerate(zip(nodes.tolist(), moments.tolist(), strict=True)):
-            end = bisect_left(self.times[own], moment)
-            low = max(0, end - k)
-            count = end - low
-            node[row, :count] = self.nodes[own][low:end][::-1]
-            time[row, :count] = self.times[own][low:end][::-1]
-            event[row, :count] = self.events[own][low:end][::-1]
-            known[row, :count] = True
+        for row, (own, moment) in enumerate(zip(nodes, moments, strict=True)):
+            others, times, events = self.find_before(own, moment)
+            count = min(k, len(others))
+            if count:
+                node[row, :count] = others[-count:][::-1]
+                time[row, :count] = times[-count:][::-1]
+                event[row, :count] = events[-count:][::-1]
+                known[row, :count] = True
         return node, time, event, known
 
 

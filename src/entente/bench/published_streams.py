@@ -28,7 +28,7 @@ BATCH = 200
 NEW_NODES = 0.1
 NEW_NODE_SEED = 2020
 VALIDATION_SEED, TEST_SEED, NEW_TEST_SEED = 0, 2, 3
-EPOCHS, PATIENCE = 20, 5
+EPOCHS, PATIENCE = 10, 3
 RECENT = 0.15
 """EdgeBank with a time window remembers this share of the events so far, the last ones."""
 

@@ -75,11 +75,14 @@ class NeighbourAttention(nn.Module):
         now = own.new_ones(1, self._time).expand(len(own), -1)  # the encoding of no time at all
         query = self.query(torch.cat((own, now), dim=1)).view(-1, self.heads, self.head)
         asked = torch.einsum("nhd,hdi->nhi", query, self.key)
-        seen = torch.cat((nn.functional.embedding(near.rows, table), near.edges), dim=2)
-        logits = torch.bmm(asked, seen.transpose(1, 2)) / math.sqrt(self.head)
-        logits = logits.masked_fill(~near.known.unsqueeze(1), -1e10)
+        # Neighbours and edges apart: edges are given, and need no gradient.
+        near_rows, split = nn.functional.embedding(near.rows, table), table.shape[1]
+        logits = torch.bmm(asked[:, :, :split], near_rows.transpose(1, 2))
+        logits = logits + torch.bmm(asked[:, :, split:], near.edges.transpose(1, 2))
+        logits = (logits / math.sqrt(self.head)).masked_fill(~near.known.unsqueeze(1), -1e10)
         attention = self.dropout(torch.softmax(logits, dim=2))
-        context = torch.einsum("nhi,hid->nhd", torch.bmm(attention, seen), self.value).flatten(1)
+        attended = torch.cat((torch.bmm(attention, near_rows), torch.bmm(attention, near.edges)), dim=2)
+        context = torch.einsum("nhi,hid->nhd", attended, self.value).flatten(1)
         context = (context + self.value_bias) * near.known[:, :1]  # the first is known, or none is
         merged = torch.relu(self.merge(torch.cat((context, own), dim=1)))
         result: Tensor = self.out(merged)

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from entente.graphs.temporal import Float32, Int32, Int64
 
+STRIDE = 16
+"""A power of two: how many keys of the index share one in the small index that is searched first."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recent:
@@ -58,15 +61,19 @@ class RecentNeighbours:
         order = np.concatenate((slot, width + np.repeat(np.arange(len(src)), 2)))
         moment = np.concatenate((past.time[old_node, slot_of], np.repeat(time, 2)))
         sorting = np.argsort(owner, kind="stable")
-        self._keys = owner[sorting] * self._span + order[sorting]
-        self._other = other[sorting].astype(np.int64)
-        self._moment = moment[sorting]
+        keys = owner[sorting] * self._span + order[sorting]
+        padding = np.full(STRIDE - len(keys) % STRIDE, np.iinfo(np.int64).max)
+        self._keys = np.concatenate((keys, padding))
+        self._every = self._keys[STRIDE - 1 :: STRIDE].copy()
+        # Row 0 of each column stands for "nobody"; the entries follow.
+        self._other = np.concatenate(([0], other[sorting])).astype(np.int64)
+        self._moment = np.concatenate(([0], moment[sorting]))
         self._starts = np.searchsorted(owner[sorting], np.arange(nodes + 1))
         self._first = width
         self._features: Float32 | None = None
         if features is not None:
             kept = np.concatenate((past.features[old_node, slot_of], np.repeat(features, 2, axis=0)))
-            self._features = kept[sorting]
+            self._features = np.concatenate((np.zeros((1, kept.shape[1]), np.float32), kept[sorting]))
 
     def before(self, time: Int64) -> Int64:
         """How many events lie strictly before each moment."""
@@ -74,20 +81,27 @@ class RecentNeighbours:
 
     def recent(self, nodes: Int64, before: Int64) -> Recent:
         """The k most recent neighbours of each node among the ring and the first `before` events."""
-        end = np.searchsorted(self._keys, nodes * self._span + self._first + before)
-        place = end[:, None] - 1 - np.arange(self._k)
-        known = place >= self._starts[nodes][:, None]
-        if not len(self._other):
-            shape = (len(nodes), self._k)
-            nothing = None if self._features is None else np.zeros((*shape, self._features.shape[1]), "f4")
-            return Recent(np.zeros(shape, np.int64), np.zeros(shape, np.int64), known & False, nothing)
-        place = np.where(known, place, 0)
-        features = None
-        if self._features is not None:
-            features = self._features[place] * known[:, :, None]
+        end = self._search(nodes * self._span + (self._first + before))
+        place = end[:, None] - np.arange(self._k)
+        known = place > self._starts[nodes][:, None]
+        place *= known
+        features = None if self._features is None else self._features[place]
         return Recent(
-            np.where(known, self._other[place], 0), np.where(known, self._moment[place], 0), known, features
+            self._other.take(place, mode="clip"), self._moment.take(place, mode="clip"), known, features
         )
+
+    def _search(self, keys: Int64) -> Int64:
+        """As np.searchsorted in all keys, but most steps stay in the cache: first every STRIDE-th key."""
+        order = np.argsort(keys)
+        wanted = keys[order]
+        low = np.searchsorted(self._every, wanted) * STRIDE
+        step = STRIDE // 2
+        while step:
+            low += (self._keys[low + (step - 1)] < wanted) * step
+            step //= 2
+        end = np.empty(len(keys), dtype=np.int64)
+        end[order] = low
+        return end
 
     def ring(self, before: int) -> Ring:
         """What remains of the ring after the first `before` events."""
