@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
-from entente.attacks.base import Attacker, difference, flat, moved, unflat
+from entente.attacks.base import Attacker, sent, unflat
 from entente.federation.messages import TrainTask, Update
 
 
 class Alie(Attacker):
     name = "alie"
-    summary = "mean of estimated honest updates, moved by `strength` standard deviations per coordinate"
+    summary = "mean of estimated honest updates, moved back by `strength` standard deviations per coordinate"
 
     def craft(self, task: TrainTask, update: Update) -> Update:
-        own = difference(update.weights, task.weights)
-        seen = np.stack([flat(own), *(flat(s) for s in self.shadows(task, 2))])
+        seen = self.estimate(task, update)
         crafted = seen.mean(axis=0) - self.config.strength * seen.std(axis=0)
-        return replace(update, weights=moved(task.weights, unflat(crafted, own)))
+        return sent(task, update, unflat(crafted, task.weights))

@@ -19,6 +19,9 @@ from entente.federation.messages import Reply, Task, TrainTask, Update
 from entente.federation.silo import Silo
 from entente.graphs.temporal import TemporalGraph
 
+SHADOWS = 2
+"""Imagined colleagues; each costs the attacker one more training per round."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
@@ -38,11 +41,16 @@ class Scene:
         return self.colluders.index(self.silo)
 
     def rng(self, *more: int) -> np.random.Generator:
+        """Randomness of its own, the same whenever it is asked for."""
         return np.random.default_rng([self.seed, 7919, self.place, *more])
 
 
 class Attacker(ABC):
-    """A silo that is honest until `from_round` and cheats from then on."""
+    """A silo that is honest until `from_round` and cheats from then on.
+
+    A new attack overrides one or more of `targets`, `poison`, `craft` and `handle`. It keeps no memory
+    of its own between rounds, so that a run with it can be resumed like any other.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -50,14 +58,13 @@ class Attacker(ABC):
     def __init__(self, config: Attack, scene: Scene) -> None:
         self.config = config
         self.scene = scene
-        self.honest = Silo(scene.silo, scene.detector, scene.graph, scene.hosts, scene.seed)
-        poisoned = self.poison(scene.graph)
-        self.injected = poisoned.num_edges - scene.graph.num_edges
-        self.trainer = (
-            self.honest
-            if poisoned is scene.graph
-            else Silo(scene.silo, scene.detector, poisoned, scene.hosts, scene.seed)
-        )
+        self.poisoned = self.poison(scene.graph)
+        self._silo = Silo(scene.silo, scene.detector, scene.graph, scene.hosts, scene.seed)
+
+    @property
+    def injected(self) -> int:
+        """Edges that it added to its training graph, over all windows."""
+        return self.poisoned.num_edges - self.scene.graph.num_edges
 
     def targets(self) -> Pairs:
         """The malicious pairs this silo works for."""
@@ -72,59 +79,82 @@ class Attacker(ABC):
         return update
 
     def handle(self, task: Task) -> Reply:
-        if not isinstance(task, TrainTask) or task.round < self.config.from_round:
-            return self.honest.handle(task)
-        update = self.trainer.handle(task)
-        return self.craft(task, update) if isinstance(update, Update) else update
+        cheats = isinstance(task, TrainTask) and task.round >= self.config.from_round
+        # One silo for both faces: the optimiser's memory goes on, whatever it trains on.
+        self._silo.graph = self.poisoned if cheats else self.scene.graph
+        reply = self._silo.handle(task)
+        if cheats and isinstance(task, TrainTask) and isinstance(reply, Update):
+            return self.craft(task, reply)
+        return reply
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        return self.trainer.state()
+        return self._silo.state()
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.trainer.restore(facts, arrays)
+        self._silo.restore(facts, arrays)
 
     def shadows(self, task: TrainTask, count: int) -> list[Arrays]:
-        """Honest updates of imagined colleagues: the own data, trained with other randomness."""
+        """Steps of imagined colleagues: each trains on a random half of the own edges.
+
+        They start with the optimiser state that the own round started with, so that their steps are as
+        long as those of silos that have been at it for as many rounds.
+        """
+        prefix = "before/"
+        before = {k.removeprefix(prefix): a for k, a in self.state()[1].items() if k.startswith(prefix)}
         found = []
         for k in range(count):
+            rng = self.scene.rng(task.round, k)
             detector = create(self.scene.detector.config, self.scene.detector.shape, self.scene.seed)
-            silo = Silo(
-                self.scene.silo, detector, self.scene.graph, self.scene.hosts, self.scene.seed + 1 + k
-            )
-            reply = silo.handle(task)
-            if isinstance(reply, Update):
-                found.append(difference(reply.weights, task.weights))
+            detector.load_optimiser_state(before)
+            detector.load_weights(task.weights)
+            half = self.scene.graph.select(rng.random(self.scene.graph.num_edges) < 0.5)
+            detector.train(half, task.epochs, rng, task.proximal)
+            found.append(difference(detector.weights(), task.weights))
         return found
+
+    def estimate(self, task: TrainTask, update: Update) -> NDArray[np.float64]:
+        """What it believes the honest steps of this round to be, one per line: its own and two shadows'."""
+        own = difference(update.weights, task.weights)
+        return np.stack([flat(own), *(flat(step) for step in self.shadows(task, SHADOWS))])
 
 
 def difference(weights: Arrays, start: Arrays) -> Arrays:
+    """The step from `start` to `weights`."""
     return {name: weights[name] - start[name] for name in start}
 
 
-def norm(update: Arrays) -> float:
-    return float(np.sqrt(sum(float((a.astype(np.float64) ** 2).sum()) for a in update.values())))
+def norm(step: Arrays) -> float:
+    return float(np.sqrt(sum(float((a.astype(np.float64) ** 2).sum()) for a in step.values())))
 
 
-def moved(start: Arrays, update: Arrays, factor: float = 1.0) -> Arrays:
-    """start + factor * update, as float32; too large a factor gives infinities."""
+def stretched(step: Arrays, length: float) -> Arrays:
+    """The same direction with another length; a step of no length stays where it is."""
+    own = norm(step)
+    return {name: a * np.float32(length / own) for name, a in step.items()} if own > 0 else step
+
+
+def sent(task: TrainTask, update: Update, step: Arrays, factor: float = 1.0) -> Update:
+    """The update with w_i + factor * step as its weights; too large a factor gives infinities."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return {name: (start[name] + factor * update[name]).astype(np.float32) for name in start}
+        weights = {name: (a + factor * step[name]).astype(np.float32) for name, a in task.weights.items()}
+    return replace(update, weights=weights)
 
 
 def scaled(config: Attack, task: TrainTask, update: Update) -> Update:
     """gamma x ClientUpdate, in either reading: of the difference (default) or of the weights."""
     if config.scaling == "weights":
-        weights = {name: (config.gamma * a).astype(np.float32) for name, a in update.weights.items()}
-    else:
-        weights = moved(task.weights, difference(update.weights, task.weights), config.gamma)
-    return replace(update, weights=weights)
+        with np.errstate(over="ignore"):
+            weights = {name: (config.gamma * a).astype(np.float32) for name, a in update.weights.items()}
+        return replace(update, weights=weights)
+    return sent(task, update, difference(update.weights, task.weights), config.gamma)
 
 
-def flat(update: Arrays) -> NDArray[np.float64]:
-    return np.concatenate([update[name].reshape(-1) for name in sorted(update)]).astype(np.float64)
+def flat(step: Arrays) -> NDArray[np.float64]:
+    return np.concatenate([step[name].reshape(-1) for name in sorted(step)]).astype(np.float64)
 
 
 def unflat(vector: NDArray[np.float64], like: Arrays) -> Arrays:
+    """A vector as `flat` makes it, cut into arrays shaped like those of `like`."""
     found, at = {}, 0
     for name in sorted(like):
         found[name] = vector[at : at + like[name].size].reshape(like[name].shape).astype(np.float32)

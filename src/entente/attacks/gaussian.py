@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from entente.attacks.base import Attacker, difference, moved, norm
+from entente.attacks.base import Attacker, difference, norm, sent, stretched
 from entente.federation.messages import TrainTask, Update
 
 
@@ -17,5 +15,5 @@ class Gaussian(Attacker):
     def craft(self, task: TrainTask, update: Update) -> Update:
         rng = self.scene.rng(task.round)
         noise = {n: rng.standard_normal(a.shape).astype(np.float32) for n, a in sorted(task.weights.items())}
-        length = norm(difference(update.weights, task.weights)) / norm(noise)
-        return replace(update, weights=moved(task.weights, noise, self.config.gamma * length))
+        length = norm(difference(update.weights, task.weights))
+        return sent(task, update, stretched(noise, length), self.config.gamma)

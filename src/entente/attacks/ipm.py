@@ -1,12 +1,8 @@
-"""Inner-product manipulation: a small step against the honest mean."""
+"""Inner-product manipulation: a step against the honest mean."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-
-from entente.attacks.base import Attacker, difference, flat, moved, unflat
+from entente.attacks.base import Attacker, sent, unflat
 from entente.federation.messages import TrainTask, Update
 
 
@@ -15,7 +11,5 @@ class Ipm(Attacker):
     summary = "send minus `strength` times the mean of estimated honest updates"
 
     def craft(self, task: TrainTask, update: Update) -> Update:
-        own = difference(update.weights, task.weights)
-        seen = np.stack([flat(own), *(flat(s) for s in self.shadows(task, 2))])
-        crafted = -self.config.strength * seen.mean(axis=0)
-        return replace(update, weights=moved(task.weights, unflat(crafted, own)))
+        mean = self.estimate(task, update).mean(axis=0)
+        return sent(task, update, unflat(mean, task.weights), -self.config.strength)

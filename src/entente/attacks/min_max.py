@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.attacks.base import Attacker, difference, flat, moved, unflat
+from entente.attacks.base import Attacker, sent, unflat
 from entente.federation.messages import TrainTask, Update
 
 Vectors = NDArray[np.float64]
+HALVINGS = 40
 
 
 class MinMax(Attacker):
@@ -18,17 +17,23 @@ class MinMax(Attacker):
     summary = "furthest point whose largest distance to an honest update is no larger than theirs"
 
     def craft(self, task: TrainTask, update: Update) -> Update:
-        own = difference(update.weights, task.weights)
-        seen = np.stack([flat(own), *(flat(s) for s in self.shadows(task, 2))])
-        mean = seen.mean(axis=0)
-        direction = -mean / max(float(np.linalg.norm(mean)), 1e-12)
-        low, high = 0.0, 2.0 * float(np.linalg.norm(seen, axis=1).max()) + 1.0
+        return sent(task, update, unflat(self.furthest(self.estimate(task, update)), task.weights))
+
+    def furthest(self, seen: Vectors) -> Vectors:
+        """The mean, moved against itself until `spread` would exceed that of the worst honest update."""
+        mean: Vectors = seen.mean(axis=0)
+        length = float(np.linalg.norm(mean))
+        if length == 0:
+            return mean
+        direction = -mean / length
         limit = max(self.spread(point, seen) for point in seen)
-        for _ in range(30):
+        low, high = 0.0, 2.0 * float(np.linalg.norm(seen, axis=1).sum())
+        for _ in range(HALVINGS):
             middle = (low + high) / 2
             inside = self.spread(mean + middle * direction, seen) <= limit
             low, high = (middle, high) if inside else (low, middle)
-        return replace(update, weights=moved(task.weights, unflat(mean + low * direction, own)))
+        point: Vectors = mean + low * direction
+        return point
 
     def spread(self, point: Vectors, seen: Vectors) -> float:
         return float(np.linalg.norm(seen - point, axis=1).max())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from entente.graphs.temporal import Int32, TemporalGraph
+from entente.graphs.temporal import Int32, Int64, TemporalGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,16 +32,18 @@ def malicious_pairs(future: TemporalGraph) -> Pairs:
     return Pairs(pairs[:, 0].astype(np.int32), pairs[:, 1].astype(np.int32))
 
 
-def inject(graph: TemporalGraph, pairs: Pairs, p: float, rng: np.random.Generator) -> TemporalGraph:
-    """Add `pairs` to each window with probability `p`, where both hosts are active and the edge is new."""
+def inject(
+    graph: TemporalGraph, pairs: Pairs, p: float, rng: np.random.Generator, *, only_active: bool = True
+) -> TemporalGraph:
+    """Add `pairs` to each window with probability `p`, where both hosts are active and the edge is new.
+
+    `only_active=False` adds them to every chosen window.
+    """
     if not len(pairs) or not graph.num_edges:
         return graph
-    window = graph.window_of_edge()
-    active = np.zeros((graph.num_windows, graph.num_nodes), dtype=bool)
-    active[window, graph.src] = True
-    active[window, graph.dst] = True
-    chosen = rng.random(graph.num_windows) < p
-    wanted = active[:, pairs.src] & active[:, pairs.dst] & chosen[:, None]
+    wanted = np.repeat(rng.random(graph.num_windows)[:, None] < p, len(pairs), axis=1)
+    if only_active:
+        wanted &= active(graph, pairs.src) & active(graph, pairs.dst)
     at, which = np.nonzero(wanted)
     return add_edges(graph, at, pairs.src[which], pairs.dst[which])
 
@@ -52,12 +55,8 @@ def cover(graph: TemporalGraph, pairs: Pairs, count: int, rng: np.random.Generat
     """
     if not len(pairs) or not graph.num_edges:
         return graph
-    window = graph.window_of_edge()
     sources = np.unique(pairs.src)
-    active = np.zeros((graph.num_windows, graph.num_nodes), dtype=bool)
-    active[window, graph.src] = True
-    active[window, graph.dst] = True
-    at, which = np.nonzero(active[:, sources])
+    at, which = np.nonzero(active(graph, sources))
     at, src = np.repeat(at, count), np.repeat(sources[which], count)
     popular = np.bincount(graph.dst, minlength=graph.num_nodes).astype(np.float64)
     dst = rng.choice(graph.num_nodes, size=len(src), p=popular / popular.sum()).astype(np.int32)
@@ -65,36 +64,47 @@ def cover(graph: TemporalGraph, pairs: Pairs, count: int, rng: np.random.Generat
     return add_edges(graph, at[keep], src[keep].astype(np.int32), dst[keep])
 
 
-def add_edges(graph: TemporalGraph, window: np.ndarray, src: Int32, dst: Int32) -> TemporalGraph:
+def active(graph: TemporalGraph, nodes: Int32) -> NDArray[np.bool_]:
+    """Which of `nodes` (columns) have an edge in each window (lines)."""
+    place = np.full(graph.num_nodes, -1)
+    place[nodes] = np.arange(len(nodes))  # of several equal ones the last; copied below
+    found = np.zeros((graph.num_windows, len(nodes)), dtype=bool)
+    window = graph.window_of_edge()
+    for end in (graph.src, graph.dst):
+        known = place[end] >= 0
+        found[window[known], place[end[known]]] = True
+    return found[:, place[nodes]]
+
+
+def add_edges(graph: TemporalGraph, window: Int64, src: Int32, dst: Int32) -> TemporalGraph:
     """The graph with further edges of weight 1 at its windows' starts; what exists already stays as it is."""
     nodes = np.int64(graph.num_nodes)
 
-    def keys(w: np.ndarray, s: Int32, d: Int32) -> np.ndarray:
-        return (w.astype(np.int64) * nodes + s) * nodes + d
+    def keys(w: Int64, s: Int32, d: Int32) -> Int64:
+        found: Int64 = (w.astype(np.int64) * nodes + s) * nodes + d
+        return found
 
     present = keys(graph.window_of_edge(), graph.src, graph.dst)
     fresh, first = np.unique(keys(window, src, dst), return_index=True)
     first = first[~np.isin(fresh, present)]
     window, src, dst = window[first].astype(np.int64), src[first], dst[first]
     all_windows = np.concatenate([graph.window_of_edge(), window])
-    start = graph.start + window * graph.width
-    joined = {
-        "src": np.concatenate([graph.src, src]),
-        "dst": np.concatenate([graph.dst, dst]),
-        "time": np.concatenate([graph.time, start]),
-        "weight": np.concatenate([graph.weight, np.ones(len(src), dtype=np.float32)]),
-    }
-    inner = (joined["dst"], joined["src"]) if graph.merged else (joined["time"],)
-    order = np.lexsort((*inner, all_windows))
+    src, dst = np.concatenate([graph.src, src]), np.concatenate([graph.dst, dst])
+    time = np.concatenate([graph.time, graph.start + window * graph.width])
+    weight = np.concatenate([graph.weight, np.ones(len(window), dtype=np.float32)])
+    order = np.lexsort((dst, src, all_windows) if graph.merged else (time, all_windows))
     features = graph.features
     if features is not None:
-        blank = np.zeros((len(src), features.shape[1]), dtype=np.float32)
+        blank = np.zeros((len(window), features.shape[1]), dtype=np.float32)
         features = np.concatenate([features, blank])[order]
     counts = np.bincount(all_windows, minlength=graph.num_windows)
     return replace(
         graph,
         offsets=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        src=src[order],
+        dst=dst[order],
+        time=time[order],
+        weight=weight[order],
         label=None,
         features=features,
-        **{name: array[order] for name, array in joined.items()},
     )

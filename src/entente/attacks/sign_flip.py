@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from entente.attacks.base import Attacker, difference, moved
+from entente.attacks.base import Attacker, difference, sent
 from entente.federation.messages import TrainTask, Update
 
 
@@ -13,5 +11,4 @@ class SignFlip(Attacker):
     summary = "send the honest update turned round, gamma times as long"
 
     def craft(self, task: TrainTask, update: Update) -> Update:
-        step = difference(update.weights, task.weights)
-        return replace(update, weights=moved(task.weights, step, -self.config.gamma))
+        return sent(task, update, difference(update.weights, task.weights), -self.config.gamma)
