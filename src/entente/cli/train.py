@@ -76,6 +76,13 @@ def train(
         print_json({"run": str(folder.path), **run.metrics})
         return
     show(run.metrics, folder.path)
+    if settings.graph.identity == "keyed-hash":
+        for name, found in run.facts["collisions"].items():
+            results().print(
+                f"{name}: {found['hosts']} hosts in {found['table_size']} rows; {found['identical']} pairs share both "
+                f"rows ({found['identical_expected']:.3g} expected), {found['sharing']} hosts share one "
+                f"({found['sharing_expected']:.0f} expected)"
+            )
 
 
 def describe(record: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from entente.artifacts import Arrays, write_json
@@ -12,6 +12,7 @@ from entente.detectors.base import Detector
 from entente.errors import Interrupted
 from entente.federation.coordinator import Coordinator
 from entente.federation.silo import Silo
+from entente.graphs.identity import collisions
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, make_detector
 from entente.runtime.checkpoint import Checkpoints, RunFolder
 from entente.runtime.detecting import recent_edges
@@ -30,6 +31,7 @@ class Run:
     models: dict[str, Arrays]  # "" = one model for all, else one per silo
     evaluation: Evaluation
     metrics: dict[str, Any]
+    facts: dict[str, Any]  # of model.json
 
 
 def train(
@@ -69,6 +71,10 @@ def finish(
         "detector": experiment.detector.name,
         "shape": {"table_size": shape.table_size, "rows_per_host": shape.rows_per_host},
         "thresholds": evaluation.thresholds,
+        "collisions": {
+            name: asdict(collisions(silo.train.rows, shape.table_size))
+            for name, silo in dataset.silos.items()
+        },
     }
     folder.write_model(models, facts)
     for name, silo in dataset.silos.items():
@@ -83,7 +89,7 @@ def finish(
         folder.write_state(name, evaluation.states[name], history, memory)
     write_scores(folder.path / "scores.parquet", evaluation)
     write_json(folder.path / "metrics.json", metrics)
-    return Run(folder, models, evaluation, metrics)
+    return Run(folder, models, evaluation, metrics, facts)
 
 
 def fit(
