@@ -18,6 +18,8 @@ from entente.logs.simulator.company import (
     SimulationConfig,
 )
 
+SERVER_APPEAL = 6.0
+"""How much likelier a server is to be chosen as a target than a workstation."""
 LATERAL = {"smb": "T1021.002", "wmi": "T1047", "rdp": "T1021.001", "winrm": "T1021.006"}
 """Protocol of a lateral movement -> ATT&CK technique."""
 TECHNIQUES = {
@@ -113,7 +115,9 @@ def _campaign(company: Company, rng: np.random.Generator) -> list[Step]:
         """Targets that are not the source's own department: what it normally talks to is left alone."""
         pool = company.of(*roles, site=site)
         pool = pool[(pool != src) & ((company.department[pool] != company.department[src]) | (site != entry))]
-        return rng.choice(pool, min(count, len(pool)), replace=False)
+        # Machines that many others use are worth more; LANL's red team went for such (docs/simulator.md).
+        worth = np.where(company.role[pool] == WORKSTATION, 1.0, SERVER_APPEAL)
+        return rng.choice(pool, min(count, len(pool)), replace=False, p=worth / worth.sum())
 
     # Look around from the foothold with the user's own account.
     look(foothold, pick(foothold, 4, WORKSTATION, site=entry), foothold, "discovery")
@@ -134,7 +138,7 @@ def _campaign(company: Company, rng: np.random.Generator) -> list[Step]:
         lateral(pivot, beach, stolen, "lateral movement")
         first = int(beach[0])
         held.append(first)
-        look(first, pick(first, 3, WORKSTATION, site=site), domain_admin, "discovery")
+        look(first, pick(first, 3, WORKSTATION, SERVER, site=site), domain_admin, "discovery")
         back = int(rng.choice(sorted(set(range(sites)) - {site})))
         lateral(first, pick(first, 2, WORKSTATION, SERVER, site=back), domain_admin, "lateral movement")
     # Collect from servers, bring it together on the first pivot.
