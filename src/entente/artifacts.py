@@ -57,11 +57,15 @@ def write_arrays(
     path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None
 ) -> None:
     """Write named arrays as safetensors; the same arrays give the same bytes."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     with replacing(path) as temporary:
         ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-        save_file(ordered, temporary, metadata=dict(facts) if facts else None)
+        try:
+            save_file(ordered, temporary, metadata=dict(facts) if facts else None)
+        except SafetensorError as error:  # how a full disk shows itself here
+            raise OSError(str(error)) from error
 
 
 def read_arrays(path: Path) -> Arrays:
