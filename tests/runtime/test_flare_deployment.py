@@ -31,6 +31,7 @@ from entente.config import Experiment, load_experiment
 from entente.logs.events import write_events
 from entente.runtime.audit import read, verify, witness
 from entente.runtime.checkpoint import RunFolder
+from entente.runtime.nvflare import policy
 from entente.runtime.nvflare.job import APP, portable, write_job
 from entente.runtime.nvflare.process import _descendants, pid_of
 from entente.runtime.nvflare.provision import SECRET, provision
@@ -190,6 +191,9 @@ class Lab:
         folder.begin(agreed, resume=False)
         return fit(agreed, folder, load_dataset(agreed))[0][""]
 
+    def session(self, silo: str) -> str:
+        return str((self.coordinator.members() or {})[silo]["session"])
+
     def close(self) -> None:
         for kit in self.kits.values():
             self.entente("federation", "stop", kit)
@@ -240,7 +244,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     made = Lab(tmp_path_factory.mktemp("lab"))
     try:
         made.start("coordinator", *SILOS)
-        wait(lambda: set(made.coordinator.members()) == set(SILOS), 120, "three silos")
+        wait(lambda: set(made.coordinator.members() or ()) == set(SILOS), 120, "three silos")
         yield made
     finally:
         made.close()
@@ -298,6 +302,53 @@ def test_nothing_listens_beyond_loopback(lab: Lab) -> None:
             words = line.split()
             if words[3] == "0A" and f"socket:[{words[9]}]" in inodes:
                 assert words[1].startswith("0100007F"), line
+
+
+SIMULATED = """
+import os
+from pathlib import Path
+from entente.runtime.nvflare.site import Site
+
+def of_process():
+    name = Path.cwd().name
+    return Site.load(Path(os.environ["LAB_KITS"]) / ("coordinator" if name == "server" else name))
+
+Site.of_process = staticmethod(of_process)
+"""
+
+
+def test_flares_simulator_gives_the_same_bits_too(lab: Lab, tmp_path: Path) -> None:
+    """The simulator has no kits; where its sites find theirs is put into place from outside."""
+    experiment = lab.write("simulated", rounds=3)
+    prepared = prepare(lab.coordinator, load_experiment(experiment))
+    job = write_job(tmp_path / "job", prepared, lab.federation)
+    kits = tmp_path / "kits"
+    for name, kit in lab.kits.items():
+        (kits / name / "local").mkdir(parents=True)
+        for file in ("kit.json", "local/site.json", f"local/{SECRET}"):
+            if (kit / file).exists():
+                shutil.copy(kit / file, kits / name / file)
+    (tmp_path / "simulated").mkdir()
+    (tmp_path / "simulated" / "sitecustomize.py").write_text(SIMULATED)
+    workspace = tmp_path / "workspace"
+    (workspace / "local").mkdir(parents=True)
+    classes = {"format_version": 2, "class_allow_list": [policy.CONTROLLER, policy.EXECUTOR]}
+    (workspace / "local" / "resources.json").write_text(json.dumps(classes))
+    code = (
+        "import sys\n"
+        "from nvflare.private.fed.app.simulator.simulator_runner import SimulatorRunner\n"
+        "names = ','.join(sys.argv[3:])\n"
+        "sys.exit(SimulatorRunner(sys.argv[1], sys.argv[2], clients=names, threads=3).run())"
+    )
+    environment = {**os.environ, **policy.ENVIRONMENT, "LAB_KITS": str(kits)}
+    environment["PYTHONPATH"] = str(tmp_path / "simulated")
+    command = [sys.executable, "-c", code, str(job), str(workspace), *SILOS]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=200, start_new_session=True
+    )
+    run = RunFolder(kits / "coordinator" / "runs" / lab.run(experiment).path.name)
+    assert (run.path / "model.safetensors").exists(), done.stdout[-3000:]
+    assert same(run, lab.in_one_process(experiment))
 
 
 # ---- no code travels --------------------------------------------------------------------------
@@ -446,7 +497,7 @@ def test_only_a_valid_certificate_of_this_federation_is_let_in(lab: Lab, tmp_pat
 
 def test_a_kit_with_another_silos_certificate_never_becomes_a_member(lab: Lab, tmp_path: Path) -> None:
     """TLS lets it in (it is of this federation), but it cannot register under a name that is not its own."""
-    before = lab.coordinator.members()["east"]["session"]
+    before = lab.session("east")
     kit = tmp_path / "east"
     shutil.copytree(lab.kits["east"], kit)
     for name in ("client.crt", "client.key"):
@@ -466,7 +517,7 @@ def test_a_kit_with_another_silos_certificate_never_becomes_a_member(lab: Lab, t
         refusal = "authenticated as 'west' but claimed endpoint 'east'"
         wait(lambda: refusal in console.read_text(), 60, "a refusal")
         assert "Successfully registered" not in (kit / "console.log").read_text()
-        assert lab.coordinator.members()["east"]["session"] == before
+        assert lab.session("east") == before
     finally:
         os.killpg(pid, signal.SIGKILL)
 
@@ -520,7 +571,7 @@ def test_a_killed_coordinator_goes_on_to_the_same_bits(lab: Lab) -> None:
     for silo in SILOS:
         lab.behave(silo)
     lab.start("coordinator")
-    wait(lambda: set(lab.coordinator.members()) == set(SILOS), 120, "the silos' return")
+    wait(lambda: set(lab.coordinator.members() or ()) == set(SILOS), 120, "the silos' return")
     again = lab.submit(experiment)
     assert again.returncode == 2
     assert "--resume" in again.stderr
@@ -546,7 +597,7 @@ def test_below_quorum_the_run_waits_then_stops_with_a_checkpoint_and_resumes(lab
     for silo in SILOS:
         lab.behave(silo)
     lab.start("north", "west")
-    wait(lambda: set(lab.coordinator.members()) == set(SILOS), 120, "the silos' return")
+    wait(lambda: set(lab.coordinator.members() or ()) == set(SILOS), 120, "the silos' return")
     done = lab.submit(experiment, "--resume")
     assert done.returncode == 0, done.stderr
     assert took_part(run, "west")[-1]

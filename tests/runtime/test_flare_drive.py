@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from entente.artifacts import read_arrays, write_json
 from entente.config import Experiment
 from entente.detectors.base import GraphShape
-from entente.errors import RefusedError, UsageError
+from entente.errors import RefusedError, StorageError, UsageError
 from entente.federation.coordinator import Coordinator
 from entente.federation.messages import KeyTask, Reply, Task, TrainTask, Update, ValidateTask, pack
 from entente.federation.silo import Silo
@@ -316,6 +316,23 @@ def test_a_full_disk_stops_the_run_cleanly_and_it_resumes(
     assert _same_as_in_one_process(run, experiment)
 
 
+def test_a_failure_nobody_thought_of_ends_the_run_with_its_reason(
+    site: Site, experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    company = FakeCompany(experiment, tmp_path)
+    monkeypatch.setattr(company, "ask", lambda *_: 1 / 0)
+    assert Drive(site, experiment, "job-1", company).run() == "failed"
+    assert "ZeroDivisionError" in RunState(site.run(run_name(experiment))).read()["reason"]
+
+
+def test_a_silos_damaged_memory_is_refused_with_its_place(experiment: Experiment, tmp_path: Path) -> None:
+    silo, memory = _silo(experiment, "east"), SiloMemory(tmp_path)
+    memory.after(3, silo)
+    (tmp_path / "tasks/00000003/state.safetensors").write_bytes(b"rubbish")
+    with pytest.raises(StorageError, match=r"00000003/state\.safetensors"):
+        SiloMemory(tmp_path).before(4, silo)
+
+
 # ---- submitting, without a server -------------------------------------------------------------
 
 
@@ -342,5 +359,5 @@ def test_submitting_waits_for_silos_only_as_long_as_agreed(site: Site) -> None:
 
 def test_an_unreadable_member_list_counts_as_nobody(site: Site) -> None:
     (site.path / "members.json").write_text("{")
-    assert site.members() == {}
+    assert site.members() is None
     assert json.loads((site.path / "kit.json").read_text())["site"] == "coordinator"

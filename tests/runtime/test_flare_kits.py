@@ -348,3 +348,46 @@ def test_a_silo_is_shut_out_by_name_and_let_in_again(kits: dict[str, Path], tmp_
 def test_the_operators_name_is_what_flare_calls_an_address() -> None:
     assert operator_name("lab") == "operator@lab.federation"
     assert tomllib.loads(template("lab", ("a",), "localhost", 1, 2))["name"] == "lab"
+
+
+# ---- the policy as FLARE itself reads it ------------------------------------------------------
+
+
+@pytest.mark.parametrize("right", ["byoc", "shell_commands", "download_job", "clone_job", "operate"])
+@pytest.mark.parametrize("role", ["project_admin", "org_admin", "lead", "member"])
+def test_flares_own_authorizer_grants_no_role_code_or_shell_at_a_silo(role: str, right: str) -> None:
+    pytest.importorskip("nvflare")
+    from nvflare.fuel.sec.authz import AuthzContext, Person
+    from nvflare.security.security import FLAuthorizer
+
+    authorizer = FLAuthorizer("east", policy.authorization(coordinator=False))
+    granted, _ = authorizer.authorize(AuthzContext(right, Person("somebody", "east", role)))
+    assert not granted
+
+
+def test_flares_own_authorizer_lets_only_the_operator_submit() -> None:
+    pytest.importorskip("nvflare")
+    from nvflare.fuel.sec.authz import AuthzContext, Person
+    from nvflare.security.security import FLAuthorizer
+
+    authorizer = FLAuthorizer("east", policy.authorization(coordinator=False))
+    roles = ["project_admin", "org_admin", "lead", "member"]
+    granted = [
+        role
+        for role in roles
+        if authorizer.authorize(AuthzContext("submit_job", Person("x", "coordinator", role)))[0]
+    ]
+    assert granted == ["lead"]
+
+
+def test_flares_own_class_list_admits_our_class_alone(kits: dict[str, Path]) -> None:
+    from nvflare.apis.fl_exception import UnsafeComponentError
+    from nvflare.apis.workspace import Workspace
+    from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
+
+    workspace = Workspace(str(kits["east"]), site_name="east")
+    authorizer = ComponentPathAuthorizer()
+    authorizer.authorize_component_config({"path": policy.EXECUTOR}, workspace=workspace)
+    for foreign in (SHELL["path"], policy.CONTROLLER, f"{policy.EXECUTOR}2", "os.system", "entente.cli.main"):
+        with pytest.raises(UnsafeComponentError):
+            authorizer.authorize_component_config({"path": foreign}, workspace=workspace)

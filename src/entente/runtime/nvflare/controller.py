@@ -62,10 +62,12 @@ class FlareCompany:
 
     def present(self) -> list[str]:
         members = self.site.members()
+        if members is None:  # FLARE's simulator has no keeper, and nobody leaves
+            return sorted(self._tokens)
         return sorted(name for name, token in self._tokens.items() if _token(members, name) == token)
 
     def returned(self) -> list[str]:
-        members = self.site.members()
+        members = self.site.members() or {}
         return sorted(name for name in members if _token(members, name) != self._tokens.get(name))
 
     def deliver(self, model: ValidateTask, deadline: float) -> dict[str, str]:

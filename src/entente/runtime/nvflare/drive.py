@@ -7,13 +7,14 @@ checkpoint with everybody in it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection
 from typing import Any, Protocol
 
 from entente.config import Experiment
 from entente.detectors.base import GraphShape
-from entente.errors import EntenteError, FederationError, StorageError
+from entente.errors import EntenteError, FederationError
 from entente.federation.coordinator import Coordinator
 from entente.federation.messages import Reply, Task, ValidateTask
 from entente.graphs.identity import KeyedHash
@@ -24,6 +25,7 @@ from entente.runtime.nvflare.settings import needed
 from entente.runtime.nvflare.site import RunState, Site
 
 BALLAST = 1 << 18
+_log = logging.getLogger(__name__)
 
 
 class Company(Protocol):
@@ -64,9 +66,11 @@ class Drive:
             phase = self._drive(coordinator)
             if phase == "done":
                 self._finish(coordinator)
-        except EntenteError as error:
-            self._last_words(error)
-            return "stopped"
+        except Exception as error:
+            phase = "stopped" if isinstance(error, EntenteError) else "failed"
+            self._last_words(phase, str(error) if isinstance(error, EntenteError) else repr(error))
+            _log.exception("the run %s", phase)
+            return phase
         self._write(phase, coordinator)
         return phase
 
@@ -163,14 +167,11 @@ class Drive:
             self.site.audit.append("silo-missing", task=task.id, kind=task.kind, silo=silo, reason=reason)
         del self.warnings[:-50]
 
-    def _last_words(self, error: EntenteError) -> None:
-        """Say why the run stopped, even if the disk is full: the ballast makes room for it."""
+    def _last_words(self, phase: str, reason: str) -> None:
+        """Say why the run ended, even if the disk is full: the ballast makes room for it."""
         (self.folder.path / "ballast").unlink(missing_ok=True)
-        try:
-            self.site.audit.append("run-stopped", run=self.folder.path.name, job=self.job, reason=str(error))
-            self.state.write("stopped", job=self.job, reason=str(error), warnings=self.warnings)
-        except StorageError as full:
-            raise full from error
+        self.state.write(phase, job=self.job, reason=reason, warnings=self.warnings)
+        self.site.audit.append(f"run-{phase}", run=self.folder.path.name, job=self.job, reason=reason)
 
     def _write(self, phase: str, coordinator: Coordinator) -> None:
         self.state.write(

@@ -87,12 +87,12 @@ class Site:
 
     # ---- the coordinator's knowledge ----------------------------------------------------------
 
-    def members(self) -> dict[str, dict[str, Any]]:
-        """Connected silos: when each joined and was last heard of; empty if nobody keeps the list."""
+    def members(self) -> dict[str, dict[str, Any]] | None:
+        """Connected silos, each with its session and when last heard of; None if nobody keeps count."""
         try:
             table: dict[str, dict[str, Any]] = read_json(self.path / "members.json")
         except StorageError:
-            return {}
+            return None
         return table
 
     def write_members(self, members: Mapping[str, Mapping[str, Any]]) -> None:

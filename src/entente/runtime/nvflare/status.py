@@ -24,7 +24,7 @@ def status(site: Site) -> dict[str, Any]:
 
 
 def _silos(site: Site, running: bool) -> dict[str, str]:
-    members = site.members() if running else {}
+    members = (site.members() or {}) if running else {}
     now = time.time()
     states = {}
     for name in site.kit.federation.silos:

@@ -81,7 +81,7 @@ def gather(site: Site) -> None:
     federation = site.kit.federation
     until = time.monotonic() + federation.terms.gathering
     while True:
-        present = set(site.members()) & set(federation.silos)
+        present = set(site.members() or {}) & set(federation.silos)
         if len(present) == len(federation.silos):
             return
         if time.monotonic() > until:
