@@ -79,8 +79,8 @@ def train(
     if settings.graph.identity == "keyed-hash":
         for name, found in run.facts["collisions"].items():
             results().print(
-                f"{name}: {found['hosts']} hosts in {found['table_size']} rows; {found['identical']} pairs share "
-                f"both rows ({found['identical_expected']:.3g} expected), {found['sharing']} hosts share one "
+                f"{name}: {found['hosts']} hosts in {found['table_size']} rows; {found['identical']} pairs "
+                f"share both rows ({found['identical_expected']:.3g} expected), {found['sharing']} hosts share one "
                 f"({found['sharing_expected']:.0f} expected)"
             )
 
