@@ -19,7 +19,7 @@ Weights = dict[str, Any]
 
 
 def per_key_loop(current: Weights, updates: list[Weights], entente: bool) -> Weights:
-    """The usual program: for every silo, for every key, in float64; both rules record the update's norm."""
+    """The usual program: for every silo, for every key, in float64; both rules record norm and cosine."""
     total = {name: np.zeros(w.shape) for name, w in current.items()}
     for update in updates:
         dot = own = base = square = 0.0
@@ -27,10 +27,9 @@ def per_key_loop(current: Weights, updates: list[Weights], entente: bool) -> Wei
         for name, w in update.items():
             ours, theirs = current[name].astype(np.float64), w.astype(np.float64)
             square += float(((theirs - ours) ** 2).sum())
-            if entente:
-                dot += float((ours * theirs).sum())
-                own += float((theirs**2).sum())
-                base += float((ours**2).sum())
+            dot += float((ours * theirs).sum())
+            own += float((theirs**2).sum())
+            base += float((ours**2).sum())
         norm = square**0.5
         if entente:
             r = 0.8 * 0.5 + 0.2 * max(0.0, dot / (own**0.5 * base**0.5)) * min(5.0, norm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
 from entente.config import Aggregation
-from entente.errors import RefusedError
 from entente.federation.aggregators.base import Aggregator, Contribution, Credit, Layout, Vector
-from entente.federation.aggregators.streaming import Float64, moved, pieces
+from entente.federation.aggregators.fedavg import credit_of
+from entente.federation.aggregators.streaming import Float64, Summation, moved, pieces
 
 
 class CentredClipping(Aggregator):
@@ -31,25 +32,24 @@ class CentredClipping(Aggregator):
 
     def begin(self, current: Vector) -> None:
         self._current = current
+        self._sum = Summation(current)
         self._correction: Float64 = np.zeros(self.layout.size)
         self._silos = 0
 
     def add(self, contribution: Contribution) -> Credit:
-        square = length = 0.0
+        geometry = self._sum.measure(contribution.vector)
+        square = 0.0
         for piece in self._pieces():
             delta = contribution.vector[piece].astype(np.float64) - self._current[piece]
-            length += float(np.add.reduce(delta * delta))
             delta -= self._centre[piece]
             square += float(np.add.reduce(delta * delta))
-        if not math.isfinite(square):
-            raise RefusedError("weights are not finite")
-        distance, norm = math.sqrt(square), math.sqrt(length)
+        distance = math.sqrt(square)
         scale = min(1.0, self.config.radius / distance) if distance > 0 else 1.0
         for piece in self._pieces():
             delta = contribution.vector[piece].astype(np.float64) - self._current[piece]
             self._correction[piece] += scale * (delta - self._centre[piece])
         self._silos += 1
-        return Credit(contribution.similarity, d=norm, r=scale, norm=norm, clipped=scale < 1.0)
+        return replace(credit_of(geometry, contribution, scale), clipped=scale < 1.0)
 
     def finish(self) -> Vector:
         if not self._silos:

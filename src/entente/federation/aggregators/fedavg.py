@@ -17,7 +17,7 @@ class WeightedMean(Aggregator):
         self._weights = 0.0
 
     def add(self, contribution: Contribution) -> Credit:
-        geometry = self._sum.measure(contribution.vector, direction=False)
+        geometry = self._sum.measure(contribution.vector)
         weight = self.weight(contribution)
         self._sum.add(contribution.vector, (weight,))
         self._weights += weight
@@ -41,4 +41,4 @@ class FedAvg(WeightedMean):
 
 def credit_of(geometry: Geometry, contribution: Contribution, weight: float = 1.0) -> Credit:
     """What a rule without contribution scaling has to say of an update."""
-    return Credit(j=contribution.similarity, d=geometry.norm, r=weight, norm=geometry.norm)
+    return Credit(contribution.similarity, max(0.0, geometry.cosine), geometry.norm, weight, geometry.norm)

@@ -19,7 +19,7 @@ class Stacked(Aggregator):
         self._vectors: list[Vector] = []
 
     def add(self, contribution: Contribution) -> Credit:
-        geometry = self._sum.measure(contribution.vector, direction=False)
+        geometry = self._sum.measure(contribution.vector)
         self._vectors.append(contribution.vector.copy())
         return credit_of(geometry, contribution)
 

@@ -26,7 +26,7 @@ class Geometry:
     """Where one silo's weights lie, seen from the global model."""
 
     norms: tuple[float, ...]  # of the update, per group
-    cosine: float  # of the two models; 0 where one of them is zero or it was not asked for
+    cosine: float  # of the two models; 0 where one of them is zero
 
     @property
     def norm(self) -> float:
@@ -49,8 +49,8 @@ class Summation:
                 base = self._load(self._base, current[piece])
                 self._square += self._dot(base, base)
 
-    def measure(self, vector: Vector, direction: bool = True) -> Geometry:
-        """Norm and, if asked for, direction of an update; RefusedError if it is not finite."""
+    def measure(self, vector: Vector) -> Geometry:
+        """Norm and direction of an update; RefusedError if it is not finite."""
         along = 0.0  # update times global model
         norms = []
         for group in self._pieces:
@@ -60,13 +60,11 @@ class Summation:
                 delta = self._load(self._given, vector[piece])
                 np.subtract(delta, base, out=delta)
                 square += self._dot(delta, delta)
-                along += self._dot(delta, base) if direction else 0.0
+                along += self._dot(delta, base)
             norms.append(square)
         whole = sum(norms)
         if not math.isfinite(whole):
             raise RefusedError("weights are not finite")
-        if not direction:
-            return Geometry(tuple(math.sqrt(square) for square in norms), 0.0)
         # w^k = w_i + update, so both products of the cosine follow from two sums.
         length = math.sqrt(max(0.0, self._square + 2 * along + whole)) * math.sqrt(self._square)
         cosine = (self._square + along) / length if length > 0 else 0.0
