@@ -90,7 +90,7 @@ def _split_fast(
     block: bytes, first_line: int, layout: Delimited, encoded: Collection[str]
 ) -> RawBlock | None:
     """All lines at once; None when one of them is not plainly a row."""
-    if not block or b"\r" in block:
+    if not block or b"\r" in block or block.startswith(b"\n") or b"\n\n" in block:
         return None
     if layout.comment and (
         block.startswith(layout.comment.encode()) or b"\n" + layout.comment.encode() in block
