@@ -41,6 +41,19 @@ VARIANTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
     "omega": {f"ω = {omega:g}": {_RULE + "omega": omega} for omega in (0.5, 1.0, 2.0, 10.0)},
     "M": {f"M = {bound:g}": {_RULE + "bound": bound} for bound in (0.5, 1.0, 2.5, 10.0)},
+    # r = c1 * J + c2 with J = 1 and c2 = 0: every silo counts the same, FedAVG with another step length.
+    "step size": {
+        **{
+            f"r = {r:g} for everybody": {
+                _RULE + "acs": False,
+                _RULE + "sketch": False,
+                _RULE + "c1": r,
+                _RULE + "c2": 0.0,
+            }
+            for r in (0.1, 0.25, 0.5, 1.0)
+        },
+        "Entente, r four times as large": {_RULE + "c1": 3.2, _RULE + "c2": 0.8},
+    },
     "readings of the paper": {
         "sum instead of mean": {_RULE + "reduction": "sum"},
         "bound per component": {_RULE + "scope": "component"},
@@ -49,7 +62,7 @@ VARIANTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 """Group -> variant -> what it changes in the default Entente."""
 
-QUICK = ("parts", "reference graph, early rounds", "first labels", "readings of the paper")
+QUICK = ("parts", "reference graph, early rounds", "first labels", "step size")
 PAIRS = (
     ("round 3, reference graph", "round 3, equal"),
     ("round 5, reference graph", "round 5, equal"),

@@ -15,7 +15,7 @@ from typing import Any
 from entente.artifacts import read_json, write_json
 from entente.bench.partition import partition
 from entente.config import Experiment, parse_experiment
-from entente.errors import UsageError
+from entente.errors import EntenteError, UsageError
 from entente.logs.schema import MICROSECONDS
 from entente.silos.base import read_silos, write_silos
 
@@ -113,7 +113,7 @@ class Library:
             raise UsageError(f"unknown data set {name!r}", remedy=f"Choose from {', '.join(MAKERS)}.")
         folder = self.folder / name
         stored = folder / "dataset.json"
-        if stored.exists():
+        if stored.exists() and _readable(folder / "events"):
             facts = read_json(stored)
             sites = folder / "hosts.csv" if facts["sites"] else None
             known = {"path": folder / "events", "sites": sites, "percentiles": tuple(facts["percentiles"])}
@@ -128,6 +128,17 @@ class Library:
         events = replace(events, hash=digest(events.path), percentiles=percentiles(events.path))
         write_json(stored, asdict(events) | {"path": None, "sites": events.sites is not None})
         return events
+
+
+def _readable(events: Path) -> bool:
+    """Whether this version reads what an earlier one may have prepared."""
+    from entente.logs.events import read_manifest
+
+    try:
+        read_manifest(events)
+    except EntenteError:
+        return False
+    return True
 
 
 def digest(events: Path) -> str:
@@ -234,9 +245,10 @@ def _first(folder: Path, *names: str) -> Path:
 MAKERS: Mapping[str, Callable[[str, Path, Path], Events]] = {
     "simulated": _company(4, 800, 8.0),
     "simulated-scale": _company(50, 2000, 8.0),
+    "simulated-lab": _company(4, 200, 5.0),
     "lanl-replay": _lanl,
     "lanl": _lanl,
     "optc": _optc,
     "pivoting": _pivoting,
 }
-MADE_UP = ("simulated", "simulated-scale")
+MADE_UP = ("simulated", "simulated-scale", "simulated-lab")

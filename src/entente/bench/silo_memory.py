@@ -22,15 +22,17 @@ def measure_silo(experiment: Path, silo: str) -> dict[str, float]:
 
 def main(path: Path, name: str) -> None:
     from entente.federation.messages import TrainTask
-    from entente.runtime.assembly import initial_model
-    from entente.runtime.local import build_silos
+    from entente.runtime.assembly import initial_model, load_dataset
+    from entente.runtime.local import make_silo, one_thread
 
+    one_thread()
     before = resident_mb("VmRSS")
     experiment = load_experiment(path)
-    silo = build_silos(experiment, [name])[name]
+    dataset = load_dataset(experiment, [name])
+    silo = make_silo(experiment, dataset, name)
     # Reading the events of everybody is this machine's doing; a deployed silo has only its own.
     Path("/proc/self/clear_refs").write_text(CLEAR_PEAK)
-    _, weights = initial_model(experiment, silo.detector.shape)
+    _, weights = initial_model(experiment, dataset.shape)
     silo.handle(TrainTask(1, round=1, epochs=1, weights=weights))
     sys.stdout.write(json.dumps({"peak_mb": resident_mb("VmHWM"), "before_mb": before}))
 

@@ -1,0 +1,130 @@
+"""docs/results.md, written from recorded cells and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from entente.artifacts import write_text
+from entente.bench import ablation, paper, scale
+from entente.bench.cells import Row, Store, code_digest
+from entente.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table, to_markdown
+from entente.bench.findings import findings
+from entente.bench.methods import METHODS, RIVALS, RULES, title
+from entente.bench.tables import distinct, interval, summary, versus, where
+from entente.errors import StorageError
+
+TARGET_K = 4
+
+
+def write_results(out: Path, page: Path) -> Document:
+    """Write the page about every grid recorded in `out`."""
+    store = Store(out)
+    if not store.has(paper.GRID):
+        raise StorageError(
+            "holds no results of `bench paper`",
+            where=out,
+            remedy=f"Run `entente bench paper --quick --out {out}` first.",
+        )
+    rows, facts = store.rows(paper.GRID)
+    others = {
+        grid.GRID: (grid.draw, *store.rows(grid.GRID)) for grid in (ablation, scale) if store.has(grid.GRID)
+    }
+    document = compose(rows, facts, others)
+    write_text(page, to_markdown(document))
+    return document
+
+
+def compose(rows: Sequence[Row], facts: Mapping[str, Any], others: Mapping[str, Any]) -> Document:
+    blocks: list[Block] = [
+        Paragraph(
+            "This page is generated from recorded runs; nobody edits it. Every figure comes from a cell that "
+            "holds its configuration, seed, data hash, versions and command. To make it again:"
+        ),
+        Command(f"{facts['command']}\nentente bench results --out DIR"),
+        provenance([row for grid in (rows, *(part[1] for part in others.values())) for row in grid]),
+        Heading("Where Entente stands"),
+        *standing(rows),
+        *findings(rows, others.get(ablation.GRID, (None, [], {}))[1]),
+    ]
+    for draw, part, about in ((paper.draw, rows, facts), *others.values()):
+        page = draw(part, about)
+        blocks += [Heading(page.title), *(_lower(block) for block in page.blocks)]
+    return Document("Results", blocks)
+
+
+def provenance(rows: Sequence[Row]) -> Paragraph:
+    """Who computed this: versions, and whether any cell is older than the code beside it."""
+    records = list({record.key: record for _, record in rows}.values())
+    failed = sum(record.status == "failed" for record in records)
+    codes = {record.versions.get("code", "?") for record in records}
+    versions = records[0].versions if records else {}
+    hours = sum(record.seconds for record in records) / 3600
+    named = ", ".join(f"{name} {versions[name]}" for name in ("torch", "numpy", "python") if name in versions)
+    finished = sorted(record.finished for record in records)
+    when = f", finished between {finished[0]} and {finished[-1]}" if finished else ""
+    text = f"{len(records)} cells ({failed} failed), {hours:.1f} processor hours{when}; {named}."
+    stale = sorted(codes - {code_digest()})
+    if stale:
+        text += (
+            f" Code digests in the cells: {', '.join(sorted(codes))}; those that differ from the present "
+            f"code's ({code_digest()}) were computed by another version of it."
+        )
+    return Paragraph(text)
+
+
+def standing(rows: Sequence[Row]) -> list[Block]:
+    """The targets, one line per data set and rival: Entente with Euler, K = 4, AP, paired over seeds."""
+    body, better, behind = [], [], []
+    for dataset in distinct(rows, "dataset"):
+        part = where(rows, dataset=dataset, detector="euler", k=TARGET_K)
+        if not where(part, method="entente"):
+            continue
+        for rival in RIVALS:
+            found = versus(part, {"method": "entente"}, {"method": rival}, "ap")
+            where_it_is = f"{title(rival)} ({dataset})"
+            if found.verdict == "better":
+                better.append(where_it_is)
+            if not found.at_least:
+                behind.append(where_it_is)
+            body.append(
+                [
+                    Entry(f"{dataset}: Entente − {title(rival)}"),
+                    Entry(interval(found)),
+                    Entry(str(found.seeds)),
+                    Entry(found.verdict, "bad" if found.verdict == "worse" else ""),
+                ]
+            )
+    columns = ("Euler, K = 4, AP in percent points", "difference [95 %]", "seeds", "Entente is")
+    said = [
+        "Target: at least as good as every federated rival and as local-only within the interval, on every "
+        "data set, and better on one."
+    ]
+    said.append(f"Better than: {', '.join(better)}." if better else "Shown to be better than none of them.")
+    said.append(f"Behind: {', '.join(behind)}." if behind else "Behind none of them.")
+    return [Paragraph(" ".join(said)), Table(columns, body), *beside_rules(rows)]
+
+
+def beside_rules(rows: Sequence[Row]) -> list[Block]:
+    """A model that no trivial rule beats would be news; say where it stands."""
+    said = []
+    for dataset in distinct(rows, "dataset"):
+        part = where(rows, dataset=dataset, detector="euler", k=TARGET_K)
+        ours = summary(where(part, method="entente"), "ap").mean
+        rules = {rule.name: summary(where(part, method=rule.name), "ap").mean for rule in RULES}
+        known = {name: value for name, value in rules.items() if value is not None}
+        if ours is None or not known:
+            continue
+        best = max(known, key=lambda name: known[name])
+        models = {m: summary(where(part, method=m), "ap").mean for m in METHODS if METHODS[m].kind != "rule"}
+        top = max((m for m in models if models[m] is not None), key=lambda m: models[m] or 0.0)
+        said.append(
+            f"On {dataset} the best trivial rule ({title(best)}) has AP {100 * known[best]:.2f} %, Entente "
+            f"{100 * ours:.2f} %, the best trained method ({title(top)}) {100 * (models[top] or 0):.2f} %."
+        )
+    return [Paragraph(" ".join(said))] if said else []
+
+
+def _lower(block: Block) -> Block:
+    return Heading(block.text, block.level + 1) if isinstance(block, Heading) else block

@@ -1,0 +1,158 @@
+"""`entente bench`: the paper's tables and figures, from recorded runs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from entente.cli.console import Json, Quiet, print_json, results
+
+if TYPE_CHECKING:
+    from entente.bench.request import Finished, Request
+
+app = typer.Typer(no_args_is_help=True)
+
+Out = Annotated[Path, typer.Option("--out", help="Folder for cells, prepared data and tables.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0, 1, ...; the same ones for every method.")]
+Quick = Annotated[bool, typer.Option("--quick", help="The part that takes minutes.")]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data", metavar="NAME=FOLDER", help="Files of lanl-replay, lanl, optc or pivoting; may be repeated."
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="LABEL=VALUE,...", help="Only cells with these labels; may be repeated."),
+]
+Workers = Annotated[int, typer.Option(min=1, help="Cells that run side by side.")]
+Retry = Annotated[bool, typer.Option("--retry", help="Run cells again that failed before.")]
+
+
+@app.command()
+def paper(
+    out: Out = Path("bench"),
+    seeds: Seeds = 5,
+    quick: Quick = False,
+    data: Data = None,
+    only: Only = None,
+    workers: Workers = 2,
+    retry: Retry = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Methods x K x detector x data set: AP and AUC over seeds, beside the paper's numbers.
+
+    Goes on where it stopped. Labels for --only: dataset, detector, k, method, seed.
+
+    Example: entente bench paper --quick --seeds 3 --only detector=euler --out bench
+    """
+    from entente.bench.paper import run
+
+    _show(run(_request(out, seeds, quick, data, only, workers, retry, quiet)), as_json)
+
+
+@app.command()
+def ablation(
+    out: Out = Path("bench"),
+    seeds: Seeds = 5,
+    quick: Quick = False,
+    data: Data = None,
+    only: Only = None,
+    workers: Workers = 2,
+    retry: Retry = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """What each part of Entente is worth: one thing changed at a time.
+
+    Labels for --only: dataset, group, variant, seed.
+
+    Example: entente bench ablation --quick --only group=parts --out bench
+    """
+    from entente.bench.ablation import run
+
+    _show(run(_request(out, seeds, quick, data, only, workers, retry, quiet)), as_json)
+
+
+@app.command()
+def scale(
+    out: Out = Path("bench"),
+    seeds: Seeds = 3,
+    quick: Quick = False,
+    data: Data = None,
+    only: Only = None,
+    workers: Workers = 2,
+    retry: Retry = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """More silos: time, bytes, memory, AP and AUC for K = 5, 10, 20, 50.
+
+    Labels for --only: dataset, k, method, seed.
+
+    Example: entente bench scale --quick --out bench
+    """
+    from entente.bench.scale import run
+
+    _show(run(_request(out, seeds, quick, data, only, workers, retry, quiet)), as_json)
+
+
+@app.command("results")
+def results_page(
+    out: Out = Path("bench"),
+    page: Annotated[Path, typer.Option(help="Page to write.")] = Path("docs/results.md"),
+    quiet: Quiet = False,
+) -> None:
+    """Write docs/results.md from the recorded cells.
+
+    Example: entente bench results --out bench --page docs/results.md
+    """
+    from entente.bench.results import write_results
+
+    write_results(out, page)
+    if not quiet:
+        results().print(f"written: {page}")
+
+
+def _request(
+    out: Path,
+    seeds: int,
+    quick: bool,
+    data: list[str] | None,
+    only: list[str] | None,
+    workers: int,
+    retry: bool,
+    quiet: bool,
+) -> Request:
+    from entente.bench.request import Request, parse_sources
+
+    return Request(
+        out=out,
+        seeds=seeds,
+        quick=quick,
+        sources=parse_sources(data or ()),
+        only=tuple(only or ()),
+        workers=workers,
+        retry=retry,
+        quiet=quiet,
+        command=shlex.join(["entente", *sys.argv[1:]]),
+    )
+
+
+def _show(finished: Finished, as_json: bool) -> None:
+    files = [str(path) for path in finished.files]
+    if as_json:
+        from entente.bench.tables import tidy
+
+        print_json({"files": files, "failed": finished.failed, "cells": tidy(finished.rows).to_pylist()})
+        return
+    console = results()
+    for file in files:
+        console.print(file)
+    if finished.failed:
+        console.print(f"{finished.failed} of {len(finished.rows)} cells failed; the page says why")
