@@ -113,11 +113,10 @@ def _measure(part: str, size: dict[str, Any], folder: Path) -> dict[str, float]:
     detector = Euler(config, GraphShape(table_size=graph.table_size), 0)
     if part == "plain":
         counts = np.diff(graph.offsets)
-        active = np.unique(np.concatenate((graph.src, graph.dst)))
-        window, src, dst = NonEdges(graph, active.astype(np.int64)).draw(counts, np.random.default_rng(1))
+        non_edges = Candidates(*NonEdges(graph).draw(counts, np.random.default_rng(1)))
         weights = dict(detector.module.named_parameters())
         began = time.process_time()
-        loss = plain_loss(weights, graph, Candidates(window, src, dst))
+        loss = plain_loss(weights, graph, non_edges)
     else:
         prepared = detector._prepare(graph)
         detector._loss(prepared, np.random.default_rng(1), torch.Generator())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -30,10 +30,13 @@ ROWS_AT_ONCE = 1 << 19
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Prepared:
-    """A training graph, cut down to its active hosts and split into training and held-out edges."""
+    """A training graph, split into training and held-out edges.
+
+    Non-edges are drawn among all hosts of the graph, active or not: a host that does nothing should not
+    look like one that does.
+    """
 
     source: TemporalGraph
-    rows: Tensor
     adjacency: Adjacency
     train: TemporalGraph
     held: TemporalGraph
@@ -104,7 +107,7 @@ class Euler(NeuralDetector):
             return Validation(0.0, 0.0, 0)
         pairs = _join(positive, negative)
         with torch.no_grad():
-            z, _ = self._embed(prepared.rows, prepared.adjacency, None)
+            z, _ = self._embed(held, prepared.adjacency, None)
             logits = self._logits(z, prepared.adjacency, pairs).cpu().numpy()
         ap, auc = average_precision_and_auc(np.arange(len(pairs.window)) < edges, logits)
         return Validation(ap, auc, edges)
@@ -140,7 +143,7 @@ class Euler(NeuralDetector):
     ) -> tuple[Float32, dict[str, Tensor]]:
         adjacency = Adjacency(lay_out_graph(graph))
         initial = tuple(state[name] for name in STATE_NAMES if name in state)
-        z, after = self._embed(indices(graph.rows.astype(np.int64)).to(self.device), adjacency, None, initial)
+        z, after = self._embed(graph, adjacency, None, initial)
         kept = dict(zip(STATE_NAMES, after, strict=False))
         if self.config.task == "prediction":
             last = np.full(graph.num_nodes, graph.num_windows - 1)
@@ -160,17 +163,29 @@ class Euler(NeuralDetector):
         sign = np.ones(len(edges.window) + len(non_edges.window), dtype=np.float32)
         sign[len(edges.window) :] = -1.0
         share = np.concatenate([_window_shares(part.window, len(counts)) for part in (edges, non_edges)])
-        z, _ = self._embed(prepared.rows, prepared.adjacency, noise)
-        logits = self._logits(z, prepared.adjacency, _join(edges, non_edges))
+        adjacency = prepared.adjacency
+        if self.config.edge_dropout:
+            kept = rng.random(prepared.train.num_edges) >= self.config.edge_dropout
+            adjacency = Adjacency(lay_out_graph(prepared.train.select(kept)))
+        z, _ = self._embed(prepared.train, adjacency, noise)
+        logits = self._logits(z, adjacency, _join(edges, non_edges))
         losses = nn.functional.softplus(-torch.from_numpy(sign).to(self.device) * logits)
         return torch.dot(losses, torch.from_numpy(share).to(self.device)) / 2
 
     def _embed(
-        self, rows: Tensor, adjacency: Adjacency, noise: torch.Generator | None, initial: States | None = None
+        self,
+        graph: TemporalGraph,
+        adjacency: Adjacency,
+        noise: torch.Generator | None,
+        initial: States | None = None,
     ) -> tuple[Tensor, States]:
+        """Z, and the states after the last window; from zero states unless `initial` has others."""
         if initial is None:
-            layout, states = adjacency.layout, [n for n in self._widths() if n != EMBEDDING]
-            initial = tuple(torch.zeros(layout.nodes, self.config.hidden, device=self.device) for _ in states)
+            states = [name for name in self._widths() if name != EMBEDDING]
+            initial = tuple(
+                torch.zeros(graph.num_nodes, self.config.hidden, device=self.device) for _ in states
+            )
+        rows = indices(graph.rows.astype(np.int64)).to(self.device)
         z, after = self.module(rows, adjacency, initial, noise)
         return z, after
 
@@ -225,26 +240,18 @@ class Euler(NeuralDetector):
         return fitted
 
     def _prepare(self, graph: TemporalGraph) -> _Prepared:
-        """Active hosts only; kept for the next call with the same graph."""
+        """Split and laid out; kept for the next call with the same graph."""
         if self._prepared is not None and self._prepared.source is graph:
             return self._prepared
         check_graph(graph, self.shape)
-        active, compact = np.unique(np.concatenate((graph.src, graph.dst)), return_inverse=True)
-        small = replace(
-            graph,
-            rows=graph.rows[active],
-            src=compact[: graph.num_edges].astype(np.int32),
-            dst=compact[graph.num_edges :].astype(np.int32),
-        )
-        held = held_out(small, self.config.validation_edges)
-        train = small.select(~held)
+        held = held_out(graph, self.config.validation_edges)
+        train = graph.select(~held)
         self._prepared = _Prepared(
             source=graph,
-            rows=indices(small.rows.astype(np.int64)).to(self.device),
             adjacency=Adjacency(lay_out_graph(train)),
             train=train,
-            held=small.select(held),
-            non_edges=NonEdges(small),
+            held=graph.select(held),
+            non_edges=NonEdges(graph),
         )
         return self._prepared
 

@@ -114,7 +114,7 @@ def held_out(graph: TemporalGraph, share: float, salt: int = 0) -> NDArray[np.bo
     """
     window = graph.window_of_edge()
     low, high = np.minimum(graph.src, graph.dst), np.maximum(graph.src, graph.dst)
-    pair = low.astype(np.int64) * max(graph.num_nodes, 1) + high
+    pair = (low.astype(np.int64) << 32) | high
     drawn = mix(pair.view(np.uint64) ^ mix((window + (salt << 40) + 1).view(np.uint64)))
     counts = np.diff(graph.offsets)
     chance = mix((np.arange(graph.num_windows, dtype=np.int64) - (salt << 40) - 1).view(np.uint64))
