@@ -78,11 +78,9 @@ def train(
     show(run.metrics, folder.path)
     if settings.graph.identity == "keyed-hash":
         for name, found in run.facts["collisions"].items():
-            results().print(
-                f"{name}: {found['hosts']} hosts in {found['table_size']} rows; {found['identical']} pairs "
-                f"share both rows ({found['identical_expected']:.3g} expected), {found['sharing']} hosts share one "
-                f"({found['sharing_expected']:.0f} expected)"
-            )
+            pairs = f"{found['identical']} pairs share both rows ({found['identical_expected']:.3g} expected)"
+            hosts = f"{found['sharing']} hosts share one ({found['sharing_expected']:.0f} expected)"
+            results().print(f"{name}: {found['hosts']} hosts in {found['table_size']} rows; {pairs}, {hosts}")
 
 
 def describe(record: Mapping[str, Any]) -> str:
