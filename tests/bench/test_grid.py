@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,16 @@ def test_a_failed_cell_is_repeated_only_on_request(tmp_path: Path, log: Path) ->
     assert run_grid([cell(log, 0, "broken")], store)[0][1] == first
     store.write(run_grid([cell(log, 0, "broken")], store, retry=True)[0][1])
     assert (store.read(first.key) or first).finished >= first.finished
+
+
+def test_a_cell_that_other_code_computed_is_repeated_only_on_request(tmp_path: Path, log: Path) -> None:
+    store = Store(tmp_path / "out")
+    old = run_grid([cell(log, 1)], store)[0][1]
+    store.write(replace(old, versions={**old.versions, "code": "older"}))
+    assert run_grid([cell(log, 1)], store)[0][1].versions["code"] == "older"
+    assert run_grid([cell(log, 1)], store, fresh=True)[0][1].versions == old.versions
+    run_grid([cell(log, 1)], store, fresh=True)
+    assert log.read_text().split() == ["1", "1"]
 
 
 def test_a_cell_beyond_its_time_is_ended_and_says_so(tmp_path: Path, log: Path) -> None:

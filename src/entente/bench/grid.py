@@ -46,18 +46,20 @@ def run_grid(
     workers: int = 2,
     command: str = "",
     retry: bool = False,
+    fresh: bool = False,
     limit: float = 4 * 3600.0,
     watch: Watcher | None = None,
 ) -> list[Row]:
     """Run every cell that has no record yet and give all rows in the order of `cells`.
 
-    `retry` repeats failed cells; `limit` is the seconds after which a cell counts as failed. After
+    `retry` repeats failed cells, `fresh` those that other code computed; `limit` is the seconds after which a cell counts as failed. After
     Ctrl-C nothing is half-written, and the same call goes on where this one stopped.
     """
     todo: dict[str, Cell] = {}
     for cell in cells:
         record = store.read(cell.key)
-        if record is None or (retry and record.status == "failed"):
+        stale = fresh and record is not None and record.versions.get("code") != versions()["code"]
+        if record is None or stale or (retry and record.status == "failed"):
             todo.setdefault(cell.key, cell)
     distinct = len({cell.key for cell in cells})
     if watch is not None:

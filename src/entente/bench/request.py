@@ -33,6 +33,8 @@ class Request:
     workers: int = 2
     retry: bool = False
     """Run failed cells again."""
+    fresh: bool = False
+    """Run cells again that another version of the code computed."""
     quiet: bool = False
     command: str = ""
     """As the user typed it; stored in every record."""
@@ -68,7 +70,13 @@ def execute(
     store.write_plan(grid, chosen, facts)
     with Bar(f"bench {grid}", quiet=request.quiet) as bar:
         rows = run_grid(
-            chosen, store, workers=request.workers, command=request.command, retry=request.retry, watch=bar
+            chosen,
+            store,
+            workers=request.workers,
+            command=request.command,
+            retry=request.retry,
+            fresh=request.fresh,
+            watch=bar,
         )
     document = draw(rows, facts)
     return Finished(rows, write_outputs(request.out, grid, rows, document), document)

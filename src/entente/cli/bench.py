@@ -31,6 +31,9 @@ Only = Annotated[
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Cells that run side by side.")]
 Retry = Annotated[bool, typer.Option("--retry", help="Run cells again that failed before.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Run cells again that another version of the code computed.")
+]
 
 
 @app.command()
@@ -42,6 +45,7 @@ def paper(
     only: Only = None,
     workers: Workers = 2,
     retry: Retry = False,
+    fresh: Fresh = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -53,7 +57,7 @@ def paper(
     """
     from entente.bench.paper import run
 
-    _show(run(_request(out, seeds, quick, data, only, workers, retry, quiet)), as_json)
+    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
 
 
 @app.command()
@@ -65,6 +69,7 @@ def ablation(
     only: Only = None,
     workers: Workers = 2,
     retry: Retry = False,
+    fresh: Fresh = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -76,7 +81,7 @@ def ablation(
     """
     from entente.bench.ablation import run
 
-    _show(run(_request(out, seeds, quick, data, only, workers, retry, quiet)), as_json)
+    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
 
 
 @app.command()
@@ -88,6 +93,7 @@ def scale(
     only: Only = None,
     workers: Workers = 2,
     retry: Retry = False,
+    fresh: Fresh = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,7 +105,7 @@ def scale(
     """
     from entente.bench.scale import run
 
-    _show(run(_request(out, seeds, quick, data, only, workers, retry, quiet)), as_json)
+    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
 
 
 @app.command("results")
@@ -127,6 +133,7 @@ def _request(
     only: list[str] | None,
     workers: int,
     retry: bool,
+    fresh: bool,
     quiet: bool,
 ) -> Request:
     from entente.bench.request import Request, parse_sources
@@ -139,6 +146,7 @@ def _request(
         only=tuple(only or ()),
         workers=workers,
         retry=retry,
+        fresh=fresh,
         quiet=quiet,
         command=shlex.join(["entente", *sys.argv[1:]]),
     )
