@@ -52,8 +52,9 @@ def run_grid(
 ) -> list[Row]:
     """Run every cell that has no record yet and give all rows in the order of `cells`.
 
-    `retry` repeats failed cells, `fresh` those that other code computed; `limit` is the seconds after which a cell counts as failed. After
-    Ctrl-C nothing is half-written, and the same call goes on where this one stopped.
+    `retry` repeats failed cells, `fresh` those that other code computed; `limit` is the seconds after
+    which a cell counts as failed. After Ctrl-C nothing is half-written, and the same call goes on where
+    this one stopped.
     """
     todo: dict[str, Cell] = {}
     for cell in cells:
