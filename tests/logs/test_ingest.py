@@ -145,6 +145,28 @@ def test_a_folder_of_rotated_logs_is_read_in_natural_order_without_its_other_fil
     }
 
 
+def test_results_inside_the_folder_of_logs_are_not_read_again(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "auth.txt").write_text(auth(3) + "bad\n")
+    run(folder, folder / "events")
+    manifest = run(folder, folder / "events")
+    assert manifest.rows == 3
+    assert not manifest.skipped
+    with pytest.raises(LogError, match="is an event directory already"):
+        run(folder / "events", tmp_path / "more")
+
+
+def test_a_file_named_twice_is_read_once(tmp_path: Path, log: Path) -> None:
+    assert ingest(Request([str(tmp_path), str(log)], tmp_path / "events")).rows == 100
+
+
+def test_a_pipe_is_refused_because_it_can_be_read_only_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LogError, match="not a regular file"):
+        run(tmp_path / "pipe", tmp_path / "events")
+
+
 def test_a_glob_names_several_files(tmp_path: Path) -> None:
     for i in range(3):
         (tmp_path / f"a{i}.txt").write_text(auth(2))
@@ -158,7 +180,7 @@ def test_what_cannot_be_read_is_said_before_anything_is_written(tmp_path: Path, 
     cases = {
         "does not exist": tmp_path / "missing.txt",
         "matches no file": tmp_path / "*.nope",
-        "without any file": tmp_path / "nothing",
+        "without any log file": tmp_path / "nothing",
         "holds no known log": tmp_path / "notes",
     }
     for message, source in cases.items():

@@ -40,7 +40,8 @@ def make_plan(arguments: Sequence[str], format_name: str, options: Options) -> P
     wanted = None if format_name == AUTO else format_named(format_name)
     jobs: list[Job] = []
     skipped: dict[str, str] = {}
-    for file in find_files(arguments):
+    files = find_files(arguments)
+    for file in files:
         head = read_head(file)
         chosen = _choose(file, head, wanted)
         if isinstance(chosen, Skip):
@@ -54,9 +55,10 @@ def make_plan(arguments: Sequence[str], format_name: str, options: Options) -> P
             jobs.append(Job(file, format, layout, reason))
     if wanted is None:
         jobs = _drop_tables_beside_logs(jobs, skipped)
-    for argument in arguments:
-        if not any(job.file.argument == argument for job in jobs):
-            _refuse(argument, format_name, skipped)
+    useful = {job.file.argument for job in jobs}
+    for file in files:
+        if file.argument not in useful:
+            _refuse(file.argument, format_name, skipped)
     if options.ntlm and not all(job.format.ntlm for job in jobs):
         other = next(job.format.name for job in jobs if not job.format.ntlm)
         raise UsageError(f"--ntlm does not apply to {other} logs: they do not name the package")

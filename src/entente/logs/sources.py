@@ -13,6 +13,7 @@ from pathlib import Path
 from entente.errors import LogError
 from entente.logs.decompression import Chunks, opened
 from entente.logs.formats.base import Head
+from entente.logs.manifest import MANIFEST
 
 HEAD_BYTES = 1 << 16
 LONGEST_LINE = 1 << 26
@@ -47,11 +48,15 @@ def find_files(arguments: Sequence[str]) -> list[LogFile]:
     for argument in arguments:
         path = Path(argument)
         if path.is_dir():
-            paths = [file for file in path.rglob("*") if file.is_file() and not _hidden(file, path)]
-            if not paths:
-                raise LogError("is a directory without any file", where=path)
-        elif path.exists():
+            paths = _walk(path)
+        elif path.is_file():
             paths = [path]
+        elif path.exists():
+            raise LogError(
+                "is not a regular file",
+                where=path,
+                remedy="A log is looked at twice, so that a pipe will not do; write it to a file first.",
+            )
         else:
             paths = [Path(file) for file in glob.glob(argument, recursive=True) if Path(file).is_file()]
             if not paths:
@@ -67,8 +72,21 @@ def find_files(arguments: Sequence[str]) -> list[LogFile]:
     return list(found.values())
 
 
-def _hidden(file: Path, root: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in file.relative_to(root).parts)
+def _walk(root: Path) -> list[Path]:
+    """The files below a directory, without hidden ones and without those of event directories."""
+    if (root / MANIFEST).is_file():
+        raise LogError("is an event directory already, not a directory of logs", where=root)
+    results = {found.parent for found in root.rglob(MANIFEST)}
+    files = [
+        file
+        for file in root.rglob("*")
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(root).parts)
+        and not results.intersection(file.parents)
+    ]
+    if not files:
+        raise LogError("is a directory without any log file", where=root)
+    return files
 
 
 def _natural(path: Path) -> list[tuple[int, int | str]]:
