@@ -157,6 +157,17 @@ def test_results_inside_the_folder_of_logs_are_not_read_again(tmp_path: Path) ->
         run(folder / "events", tmp_path / "more")
 
 
+def test_tables_of_different_kinds_in_a_folder_are_not_thrown_together(tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "events.csv").write_text("time,src,dst\n1,a,b\n")
+    (folder / "more.csv").write_text("time,src,dst\n2,a,b\n")
+    assert run(folder, tmp_path / "events").rows == 2
+    (folder / "attack.csv").write_text("time,src,dst,technique\n1,a,b,T1021\n")
+    with pytest.raises(UsageError, match=r"attack.csv and events.csv"):
+        run(folder, tmp_path / "events")
+
+
 def test_a_file_named_twice_is_read_once(tmp_path: Path, log: Path) -> None:
     assert ingest(Request([str(tmp_path), str(log)], tmp_path / "events")).rows == 100
 

@@ -22,6 +22,8 @@ class Job:
     layout: Layout
     reason: str
     """Why the file is taken for this format."""
+    header: str
+    """Its first line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,10 @@ def make_plan(arguments: Sequence[str], format_name: str, options: Options) -> P
         if isinstance(layout, Skip):
             skipped[str(file)] = layout.reason
         else:
-            jobs.append(Job(file, format, layout, reason))
+            jobs.append(Job(file, format, layout, reason, head.first))
     if wanted is None:
         jobs = _drop_tables_beside_logs(jobs, skipped)
+    _refuse_mixed_tables(jobs)
     useful = {job.file.argument for job in jobs}
     for file in files:
         if file.argument not in useful:
@@ -106,6 +109,20 @@ def _drop_tables_beside_logs(jobs: list[Job], skipped: dict[str, str]) -> list[J
         else:
             kept.append(job)
     return kept
+
+
+def _refuse_mixed_tables(jobs: list[Job]) -> None:
+    """Tables that differ in their header are hardly all logs: the same events may stand in two of them."""
+    first: dict[str, Job] = {}
+    for job in jobs:
+        if job.format.rank > 0 and job.file.listed:
+            other = first.setdefault(job.file.argument, job)
+            if other.header != job.header:
+                raise UsageError(
+                    f"holds tables of different kinds, such as {other.file.name} and {job.file.name}",
+                    where=job.file.argument,
+                    remedy="Name the files to read.",
+                )
 
 
 def _refuse(argument: str, format_name: str, skipped: dict[str, str]) -> None:
