@@ -108,6 +108,59 @@ def scale(
     _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
 
 
+@app.command()
+def published(
+    data: Annotated[Path, typer.Option(help="Folder with enron10, dblp, fb, uci and enron (.npz).")],
+    out: Out = Path("bench/published"),
+    seeds: Seeds = 5,
+    quick: Quick = False,
+    only: Annotated[str | None, typer.Option(help="euler, euler-pairs or streams.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The detectors' own published tables: paper, authors' code run again, ours, difference.
+
+    Goes on where it stopped.
+
+    Example: entente bench published --data temporal_graphs --out bench/published
+    """
+    from entente.bench.published import METHODS, run, to_plain, to_text
+    from entente.errors import UsageError
+
+    if only is not None and only not in METHODS:
+        raise UsageError(f"--only {only!r} is no table", remedy=f"Choose from: {', '.join(METHODS)}.")
+    lines = run(data, seeds, out, quick, only)
+    if as_json:
+        print_json(to_plain(lines))
+    else:
+        typer.echo(to_text(lines))
+
+
+@app.command()
+def speed(
+    folder: Annotated[Path, typer.Option(help="Folder with the benchmark scripts.")] = Path("benchmarks"),
+    quick: Quick = False,
+    only: Annotated[list[str] | None, typer.Option(help="Only this benchmark; may be repeated.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run every speed benchmark of a checkout and print its ratios.
+
+    Example: entente bench speed --quick --only euler
+    """
+    from entente.bench.speed import run
+
+    console, told = results(), []
+    for measured in run(folder, quick, tuple(only or ())):
+        told.append({"benchmark": measured.name, "ratios": measured.ratios, "error": measured.error})
+        if not as_json:
+            console.print(f"{measured.name}: {measured.error or ''}".rstrip(": "))
+            for text, value in measured.ratios.items():
+                console.print(f"  {text}: {value:.4g}" if isinstance(value, float) else f"  {text}: {value}")
+    if as_json:
+        print_json(told)
+    if any(one["error"] for one in told):
+        raise typer.Exit(1)
+
+
 @app.command("results")
 def results_page(
     out: Out = Path("bench"),
