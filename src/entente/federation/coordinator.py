@@ -197,7 +197,8 @@ class Coordinator:
             entry |= {"norm": norm, "clipped": entry["clipped"] or norm > (self._release.privacy.clip or 0.0)}
         sent = sum(array.nbytes for array in reply.weights.values())
         traffic = {"bytes_up": sent, "bytes_down": 4 * self.layout.size, "seconds": reply.seconds}
-        return entry | traffic | {"refused": None}
+        validation = {"ap": reply.ap, "auc": reply.auc, "edges": reply.edges}
+        return entry | validation | traffic | {"refused": None}
 
     def _conclude_validation(
         self, task: ValidateTask, intake: Intake, replies: Iterable[Reply], failures: Mapping[str, str]

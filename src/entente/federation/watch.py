@@ -1,7 +1,7 @@
-"""Warns the coordinator of silos whose updates stand out, by name and since when.
+"""Warns the coordinator of silos that stand out, by name and since when.
 
-It looks only at what every round records anyway: norms, similarity to the global model, refusals.
-It never changes the aggregation; a warning is for people.
+It looks only at what every round records anyway: norms, similarity to the global model, validation,
+refusals. It never changes the aggregation; a warning is for people.
 """
 
 from __future__ import annotations
@@ -27,40 +27,61 @@ class Sign:
 NORM = Sign("norm", 2)
 IDLE = Sign("idle", 3)
 TURNED = Sign("turned", 2)
+DRIFT = Sign("drift", 3)
+PERFECT = Sign("perfect", 2)
 REFUSED = Sign("refused", 2)
+PATIENCE = {sign.name: sign.patience for sign in (NORM, IDLE, TURNED, DRIFT, PERFECT, REFUSED)}
+
+Entry = Mapping[str, Any]
 
 
 class Watch:
-    """Fed one round's record after the other; `observe` returns the warnings that hold in that round."""
+    """Fed one round's record after the other; `observe` returns the warnings that hold in that round.
 
-    def __init__(self, loud: float = 5.0, idle: float = 0.05, turned: float = 0.2) -> None:
-        self.loud = loud  # times the median norm of the others
-        self.idle = idle  # share of the median norm of the others
-        self.turned = turned  # similarity below the others' median
+    `loud`, `idle`: times the median norm of the other silos. `turned`: similarity to the global model
+    below the others' median. `drift`: validation AUC below the silo's own best: the global model gets
+    worse where it lives, whoever is to blame. `perfect`: AP and AUC that no model has on held-out edges.
+    """
+
+    def __init__(
+        self,
+        loud: float = 5.0,
+        idle: float = 0.05,
+        turned: float = 0.2,
+        drift: float = 0.15,
+        perfect: float = 0.9999,
+    ) -> None:
+        self.loud = loud
+        self.idle = idle
+        self.turned = turned
+        self.drift = drift
+        self.perfect = perfect
         self._since: dict[tuple[str, str], int] = {}
+        self._best: dict[str, float] = {}  # AUC by silo
 
     def observe(self, record: Mapping[str, Any]) -> list[str]:
         if record.get("kind", "train") != "train":
             return []
-        silos: Mapping[str, Mapping[str, Any]] = record["silos"]
+        silos: Mapping[str, Entry] = record["silos"]
         current = int(record["round"])
         found: dict[tuple[str, str], str] = {}
         heard = {name: silo for name, silo in silos.items() if not silo.get("refused")}
         for name, silo in silos.items():
             if silo.get("refused"):
                 found[name, REFUSED.name] = f"refused ({silo['refused']})"
-            elif len(heard) >= FEWEST:
+                continue
+            found |= {(name, sign): text for sign, text in self._judge_validation(name, silo)}
+            if len(heard) >= FEWEST:
                 others = [other for key, other in heard.items() if key != name]
                 found |= {(name, sign): text for sign, text in self._compare(silo, others)}
         self._since = {key: self._since.get(key, current) for key in found}
-        patience = {sign.name: sign.patience for sign in (NORM, IDLE, TURNED, REFUSED)}
         return [
             f"{silo}: {text} since round {self._since[silo, sign]}"
             for (silo, sign), text in sorted(found.items())
-            if current - self._since[silo, sign] + 1 >= patience[sign]
+            if current - self._since[silo, sign] + 1 >= PATIENCE[sign]
         ]
 
-    def _compare(self, silo: Mapping[str, Any], others: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    def _compare(self, silo: Entry, others: list[Entry]) -> list[tuple[str, str]]:
         typical = float(np.median([other["norm"] for other in others]))
         similar = float(np.median([other["s"] for other in others]))
         ratio = silo["norm"] / typical if typical > 0 else np.inf if silo["norm"] > 0 else 1.0
@@ -75,8 +96,24 @@ class Watch:
             )
         return signs
 
-    def state(self) -> list[list[Any]]:
-        return [[silo, sign, since] for (silo, sign), since in sorted(self._since.items())]
+    def _judge_validation(self, name: str, silo: Entry) -> list[tuple[str, str]]:
+        auc = silo.get("auc")
+        if auc is None or not silo.get("edges"):
+            return []
+        best = self._best[name] = max(auc, self._best.get(name, 0.0))
+        signs = []
+        if auc < best - self.drift:
+            signs.append((DRIFT.name, f"validation AUC fell to {auc:.2f} from {best:.2f}"))
+        if min(auc, silo["ap"]) > self.perfect:
+            signs.append((PERFECT.name, "claims perfect validation"))
+        return signs
 
-    def restore(self, state: list[list[Any]]) -> None:
-        self._since = {(str(silo), str(sign)): int(since) for silo, sign, since in state}
+    def state(self) -> dict[str, Any]:
+        return {
+            "since": [[silo, sign, since] for (silo, sign), since in sorted(self._since.items())],
+            "best": dict(sorted(self._best.items())),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._since = {(str(silo), str(sign)): int(since) for silo, sign, since in state["since"]}
+        self._best = {str(silo): float(best) for silo, best in state["best"].items()}
