@@ -561,6 +561,28 @@ def test_a_killed_silo_is_left_out_comes_back_and_takes_part_again(lab: Lab) -> 
     assert "job-continued" in verify(lab.coordinator.audit.path).events
 
 
+def test_a_silo_whose_job_breaks_down_is_left_out_and_asked_in_again(lab: Lab) -> None:
+    """By itself FLARE would end everybody's job; out of memory at one silo is enough for that."""
+    experiment = lab.write("broken", rounds=20)
+    for silo in SILOS:
+        lab.behave(silo, pace=1.0)
+    run = lab.detached(experiment)
+    pid = pid_of(Site.load(lab.kits["west"]))
+    assert pid is not None
+    for job in _descendants(pid):
+        os.kill(job, signal.SIGKILL)
+    wait(lambda: RunState(run.path).read()["phase"] == "rejoin", 90, "the pause for the broken silo")
+    for silo in SILOS:
+        lab.behave(silo)
+    assert lab.ended(run)["phase"] == "done"
+    took = took_part(run, "west")
+    assert False in took
+    assert took[-1]
+    assert all(took_part(run, "east"))
+    failed = [e for _, e in read(lab.coordinator.audit.path) if e["event"] == "silo-failed"]
+    assert {entry["silo"] for entry in failed} == {"west"}
+
+
 def test_a_killed_coordinator_goes_on_to_the_same_bits(lab: Lab) -> None:
     experiment = lab.write("resumed", rounds=8)
     for silo in SILOS:
@@ -621,3 +643,14 @@ def test_a_full_disk_at_the_coordinator_stops_the_run_cleanly(lab: Lab) -> None:
         assert told["running"]
     finally:
         subprocess.run(["umount", "-l", str(run.path)], check=True)
+
+
+def test_a_revoked_silo_does_not_get_in_again(lab: Lab) -> None:
+    assert lab.entente("federation", "revoke", lab.kits["coordinator"], "west").returncode == 0
+    lab.entente("federation", "stop", lab.kits["coordinator"])
+    lab.start("coordinator")
+    wait(lambda: set(lab.coordinator.members() or ()) == {"east", "north"}, 120, "the others' return")
+    refusal = "west"
+    console = lab.kits["coordinator"] / "console.log"
+    wait(lambda: f"Client '{refusal}' is disabled" in console.read_text(), 90, "the refusal")
+    assert "west" not in (lab.coordinator.members() or {})

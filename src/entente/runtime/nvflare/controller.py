@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from nvflare.apis.controller_spec import ClientTask
 from nvflare.apis.controller_spec import Task as FlareTask
@@ -25,6 +27,8 @@ from entente.runtime.nvflare.wire import MODEL, TASK, decode, encode
 
 POLL = 0.05
 """Seconds between two looks at what has arrived; FLARE's own default adds two seconds to a round."""
+PATIENCE = 3
+"""How often a silo whose job process breaks down is asked in again by starting a new job."""
 
 
 class CoordinatorController(Controller):  # type: ignore[misc]
@@ -64,11 +68,24 @@ class FlareCompany:
         members = self.site.members()
         if members is None:  # FLARE's simulator has no keeper, and nobody leaves
             return sorted(self._tokens)
-        return sorted(name for name, token in self._tokens.items() if _token(members, name) == token)
+        return sorted(
+            name
+            for name, token in self._tokens.items()
+            if _token(members, name) == token and not self._failed(members, name)
+        )
 
     def returned(self) -> list[str]:
         members = self.site.members() or {}
-        return sorted(name for name in members if _token(members, name) != self._tokens.get(name))
+        return sorted(
+            name
+            for name, member in members.items()
+            if _token(members, name) != self._tokens.get(name)
+            or (self._failed(members, name) and int(member["failures"]) <= PATIENCE)
+        )
+
+    def _failed(self, members: dict[str, dict[str, Any]], name: str) -> bool:
+        """Whether the silo's part in this very job broke down."""
+        return bool(members.get(name, {}).get("failed") == self.fl_ctx.get_job_id())
 
     def deliver(self, model: ValidateTask, deadline: float) -> dict[str, str]:
         return self.ask(model, deadline, MODEL)[1]
@@ -129,12 +146,10 @@ class FlareCompany:
         return reply
 
 
-def _token(members: dict[str, dict[str, str]], name: str) -> str | None:
+def _token(members: dict[str, dict[str, Any]], name: str) -> Any:
     return members.get(name, {}).get("session")
 
 
 def _digest(token: str) -> str:
     """Tokens are credentials; their hashes tell sessions apart just as well."""
-    import hashlib
-
     return hashlib.sha256(token.encode()).hexdigest()[:16]

@@ -1,4 +1,8 @@
-"""A component of the coordinator's FLARE server: who is connected, and the next job when one paused."""
+"""A component of the coordinator's FLARE server: who is connected, and the next job when one paused.
+
+It also keeps one silo's trouble its own. FLARE ends everybody's job when any one site reports that its
+job process failed; here that silo is left out of the rounds and asked in again with the next job.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,15 @@ from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_constant import SystemComponents
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.utils.job_utils import get_event_job_id
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
+from nvflare.private.defs import CellChannel, CellChannelTopic, CellMessageHeaderKeys, JobFailureMsgKey
 
 from entente.errors import StorageError
 from entente.runtime.nvflare.site import RunState, Site
 
 PERIOD = 1.0
 REPEATS = 3
-"""How often a job that died without a word is started again before the run counts as failed."""
+"""How often a job that made no progress is started again before the run counts as failed."""
 
 
 KEPT = (
@@ -42,13 +48,20 @@ class Keeper(FLComponent):  # type: ignore[misc]
         super().__init__()
         self.site = Site.of_process()
         self.repeats: dict[str, tuple[int, int]] = {}
+        self.failed: dict[str, dict[str, Any]] = {}
         self._stopped = threading.Event()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.SYSTEM_START:
             self.site.write_members({})
             self.site.audit.append("coordinator-started", version=self.site.kit.version)
-            threading.Thread(target=self._watch, args=(fl_ctx.get_engine(),), daemon=True).start()
+            engine = fl_ctx.get_engine()
+            engine.server.cell.register_request_cb(
+                CellChannel.SERVER_MAIN,
+                CellChannelTopic.REPORT_JOB_FAILURE,
+                lambda request: self._silo_failed(engine.server, request),
+            )
+            threading.Thread(target=self._watch, args=(engine,), daemon=True).start()
         elif event_type == EventType.SYSTEM_END:
             self._stopped.set()
         elif event_type == EventType.JOB_COMPLETED:
@@ -63,7 +76,9 @@ class Keeper(FLComponent):  # type: ignore[misc]
             try:
                 self._record(known, now)
                 known = now
-                self.site.write_members({n: m | {"seen": round(seen[n], 1)} for n, m in now.items()})
+                self.site.write_members(
+                    {n: m | {"seen": round(seen[n], 1)} | self.failed.get(n, {}) for n, m in now.items()}
+                )
             except StorageError as error:
                 self.logger.error(str(error))
 
@@ -75,6 +90,21 @@ class Keeper(FLComponent):  # type: ignore[misc]
                 self.site.audit.append("silo-joined", silo=name, session=now[name]["session"])
             else:
                 self.site.audit.append("silo-left", silo=name)
+
+    def _silo_failed(self, server: Any, request: Any) -> Any:
+        """Let FLARE check who reports, but take the report as the end of that silo's part only."""
+        report = request.payload
+        code = report.get(JobFailureMsgKey.CODE) if isinstance(report, dict) else None
+        if code:
+            report[JobFailureMsgKey.CODE] = 0
+        client = server.client_manager.clients.get(request.get_header(CellMessageHeaderKeys.TOKEN))
+        reply = server.process_job_failure(request)
+        if code and client and reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK:
+            job = str(report.get(JobFailureMsgKey.JOB_ID))[:64]
+            count = int(self.failed.get(client.name, {}).get("failures", 0)) + 1
+            self.failed[client.name] = {"failed": job, "failures": count}
+            self.site.audit.append("silo-failed", silo=client.name, job=job, code=str(code)[:64])
+        return reply
 
     def _continue(self, job: str, fl_ctx: FLContext) -> None:
         for folder in sorted((self.site.path / "runs").glob("*")):

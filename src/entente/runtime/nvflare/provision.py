@@ -116,7 +116,11 @@ def _run_provisioner(federation: FederationFile, authority: Path) -> Path:
     project.set_server(
         coordinator.host,
         "coordinator",
-        {"fed_learn_port": coordinator.port, "admin_port": coordinator.operator_port},
+        {
+            "fed_learn_port": coordinator.port,
+            "admin_port": coordinator.operator_port,
+            "host_names": ["localhost"],  # where the operator connects to
+        },
     )
     for silo in federation.silos:
         project.add_client(silo, silo.replace("-", "_"), {"allow_log_streaming": False})
