@@ -16,7 +16,7 @@ import zstandard
 
 from entente.errors import LogError, MissingExtraError
 
-PIECE = 1 << 19
+PIECE = 1 << 22
 COMPRESSED_PIECE = 1 << 16
 """Smaller, because it may unfold a thousandfold."""
 Chunks = Iterator[bytes]
