@@ -48,6 +48,10 @@ RULES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 """Rule -> its name in tables, and what it changes in the default Entente. The noise is the paper's."""
 
+DETECTOR = {"detector.edge_dropout": 0.8}
+"""As in the published code. On the lab's company a clean FedAVG (20 rounds, seed 0) then misses 39 % of the
+malicious edges at the default threshold, without it 97 %: what is missed already cannot be hidden."""
+
 GAMMAS = (2.0, 5.0, 10.0, 25.0, 100.0)
 SHARES = (0.1, 0.25, 0.5, 1.0)
 STRONGEST = {"p": 1.0, "gamma": 100.0}
@@ -200,9 +204,10 @@ class Lab:
     def _cell(
         self, part: Part, rule: str, name: str, setting: Mapping[str, float], silos: Sequence[str]
     ) -> Cell:
-        experiment = change(EULER.experiment(self.prepared, self.seed), RULES[rule][1])
-        if self.short:
-            experiment = change(experiment, {"federation.rounds": QUICK_ROUNDS})
+        rounds = {"federation.rounds": QUICK_ROUNDS} if self.short else {}
+        experiment = change(
+            EULER.experiment(self.prepared, self.seed), {**DETECTOR, **RULES[rule][1], **rounds}
+        )
         if silos:
             experiment = with_attack(experiment, THREATS[name], setting, silos)
         labels: dict[str, Label] = {

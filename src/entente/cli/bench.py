@@ -161,6 +161,30 @@ def speed(
         raise typer.Exit(1)
 
 
+@app.command()
+def robustness(
+    out: Out = Path("bench"),
+    seeds: Seeds = 5,
+    quick: Quick = False,
+    full: Annotated[bool, typer.Option("--full", help="The whole grid; days.")] = False,
+    data: Data = None,
+    only: Only = None,
+    workers: Workers = 2,
+    retry: Retry = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Attacks x aggregation rules, who cheats and how hard, beside the clean run and the paper's numbers.
+
+    Labels for --only: dataset, part, rule, attack, silos, p, gamma, seed.
+
+    Example: entente bench robustness --quick --seeds 1 --out bench
+    """
+    from entente.bench.robustness import run
+
+    _show(run(_request(out, seeds, quick, data, only, workers, retry, quiet), full=full), as_json)
+
+
 @app.command("results")
 def results_page(
     out: Out = Path("bench"),
