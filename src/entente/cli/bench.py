@@ -171,6 +171,7 @@ def robustness(
     only: Only = None,
     workers: Workers = 2,
     retry: Retry = False,
+    fresh: Fresh = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -182,7 +183,7 @@ def robustness(
     """
     from entente.bench.robustness import run
 
-    _show(run(_request(out, seeds, quick, data, only, workers, retry, quiet), full=full), as_json)
+    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet), full=full), as_json)
 
 
 @app.command("results")
