@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from entente.attacks.base import Attacker
 from entente.bench.measure import shortened
-from entente.config import Experiment
+from entente.config import Experiment, Rule
 from entente.detection.thresholds import learn_threshold
+from entente.detectors import create
 from entente.detectors.base import Detector
 from entente.errors import DetectorError, FederationError
 from entente.runtime.assembly import Dataset, load_dataset
@@ -29,6 +31,8 @@ from entente.runtime.local import fit, make_silo, one_thread, with_weights
 LOOSE = 0.05
 """Share of false alarms of the second, looser threshold: at 0.001 a clean model misses most edges already,
 and what is missed already cannot be hidden."""
+LOCAL_RULE: Literal["rare-target"] = "rare-target"
+"""A rule that a silo keeps beside the model: it is counted at home and no other silo can poison it."""
 MOST_SILOS = 8
 """Pairs of cheating silos are prepared for in a clean run up to this many silos."""
 
@@ -80,6 +84,11 @@ def judge(
     """Figures over all silos ("") and without those that cheat (their names, joined by +)."""
     levels = (experiment.detection.false_alarms, LOOSE)
     strict, loose = score_at(dataset, detectors, levels)
+    rules = {name: create(Rule(name=LOCAL_RULE), dataset.shape, 0) for name in dataset.silos}
+    local = [
+        either(one, other)
+        for one, other in zip((strict, loose), score_at(dataset, rules, levels), strict=True)
+    ]
     sets: list[tuple[str, ...]] = [(), tuple(liars)]
     if not liars:
         sizes = (1, 2) if len(dataset.silos) <= MOST_SILOS else (1,)
@@ -88,21 +97,41 @@ def judge(
     for group in sets:
         honest = [name for name in dataset.silos if name not in group]
         if honest:
-            found["+".join(group)] = figures([strict[n] for n in honest], [loose[n] for n in honest])
+            parts = [[scored[n] for n in honest] for scored in (strict, loose, *local)]
+            found["+".join(group)] = figures(*parts)
     return found
 
 
-def figures(strict: list[Scored], loose: list[Scored]) -> dict[str, float | None]:
+def figures(
+    strict: list[Scored], loose: list[Scored], local: list[Scored], local_loose: list[Scored]
+) -> dict[str, float | None]:
     whole = unite(strict).metrics((10,))
-    recall = unite(loose).metrics((10,)).recall
     return {
         "ap": whole.ap,
         "auc": whole.auc,
-        "sr": None if whole.recall is None else 1.0 - whole.recall,
-        "sr_loose": None if recall is None else 1.0 - recall,
+        "sr": missed(strict),
+        "sr_loose": missed(loose),
+        "sr_local": missed(local),
+        "sr_local_loose": missed(local_loose),
         "recall_at_10": whole.recall_at["10"],
         "positives": None if whole.positives is None else float(whole.positives),
     }
+
+
+def missed(parts: list[Scored]) -> float | None:
+    """Share of malicious edges that none of the silos alerts on."""
+    recall = unite(parts).metrics(()).recall
+    return None if recall is None else 1.0 - recall
+
+
+def either(model: Mapping[str, Scored], rule: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Alerts of the model or of a rule beside it, as scores 1 and 0."""
+    found = {}
+    for name, one in model.items():
+        alert = (one.score > one.threshold) | (rule[name].score > rule[name].threshold)
+        half = np.full(len(alert), 0.5, dtype=np.float32)
+        found[name] = replace(one, score=alert.astype(np.float32), threshold=half)
+    return found
 
 
 def score_at(

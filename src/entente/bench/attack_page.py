@@ -72,20 +72,22 @@ def targets(rows: Sequence[Row], cheats: str, titles: Mapping[str, str]) -> list
                     Entry(_signed(value), "bad" if value is None or value > TAKEN else "")
                     for value in rise.values()
                 ),
+                _share(mean(a.hit.get("sr_local") for a in found)),
                 Entry(f"{broken} of {len(found)}", "bad" if broken else ""),
             ]
         )
     if not body:
         return []
     columns = ["replay, p 1, γ 100", "clean AP", "AP", "change", "clean AUC", "AUC"]
-    columns += ["SR − miss", f"at {LOOSE:.0%}", "broke down"]
+    columns += ["SR − miss", f"at {LOOSE:.0%}", "SR with a local rule", "broke down"]
     ours = [r for labels, r in rows if str(labels["rule"]).startswith("entente")]
     ours = [r for r in ours if r.experiment["federation"]["aggregation"]["rule"] == "entente"]
     ended = sum(record.values.get("finite") == 1.0 for record in ours)
     said = (
         f"{cheats} cheats. Targets for Entente: the model is finite at the end of every run ({ended} of "
         f"{len(ours)} are), SR at most 10 points above the clean miss rate, AP at most 10 % below clean; "
-        "Entente-UB visibly worse. What misses a target is marked."
+        "Entente-UB visibly worse. What misses a target is marked. The local rule (rarest target first) runs "
+        "beside the model in every silo; it is not federated and cannot be poisoned."
     )
     return [Paragraph(said), Table(columns, body)]
 
@@ -131,6 +133,7 @@ MAPS: tuple[tuple[str, Pick, tuple[float, float], str], ...] = (
     ("AUC, honest silos", lambda a: a.hit.get("auc"), (0.5, 1.0), "high"),
     ("AUC lost against the clean run", lambda a: a.fall("auc"), (-0.3, 0.3), "low"),
     (f"SR − clean miss rate at {LOOSE:.0%}", lambda a: a.rise("sr_loose"), (-0.5, 0.5), "low"),
+    (f"SR at {LOOSE:.0%} with a local rule beside", lambda a: a.hit.get("sr_local_loose"), (0.0, 1.0), "low"),
     ("AP as a share of clean AP", lambda a: a.share("ap"), (0.0, 2.0), "high"),
 )
 
