@@ -1,0 +1,166 @@
+"""What Euler promises beyond the common contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from entente.config import Euler as EulerConfig
+from entente.detectors import euler as euler_module
+from entente.detectors.base import Candidates, GraphShape
+from entente.detectors.euler import Euler
+from entente.detectors.granularity import node_scores, snapshot_scores
+from entente.errors import DetectorError
+from entente.graphs.sampling import held_out
+from entente.graphs.temporal import TemporalGraph
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def communities(nodes: int = 24, windows: int = 6, seed: int = 0) -> TemporalGraph:
+    """Two groups of hosts that only call within their group, each host mostly the same targets."""
+    rng = np.random.default_rng(seed)
+    edges = []
+    for t in range(windows):
+        for src in range(nodes):
+            for step in (1, 2, 3):
+                if rng.random() < 0.8:
+                    half = nodes // 2
+                    edges.append((t, src, (src + step) % half + (half if src >= half else 0)))
+    triples = np.unique(np.array([edge for edge in edges if edge[1] != edge[2]]), axis=0)
+    return TemporalGraph(
+        rows=np.arange(nodes, dtype=np.int32)[:, None],
+        table_size=nodes,
+        start=0,
+        width=10,
+        offsets=np.searchsorted(triples[:, 0], np.arange(windows + 1)).astype(np.int64),
+        src=triples[:, 1].astype(np.int32),
+        dst=triples[:, 2].astype(np.int32),
+        time=triples[:, 0].astype(np.int64) * 10,
+        weight=np.ones(len(triples), dtype=np.float32),
+    )
+
+
+def build(graph: TemporalGraph, **settings: object) -> Euler:
+    config = EulerConfig.model_validate({"lr": 0.02} | settings)
+    return Euler(config, GraphShape(graph.table_size), 0)
+
+
+@pytest.mark.parametrize("task", ["detection", "prediction"])
+def test_it_learns_who_calls_whom(task: str) -> None:
+    graph = communities()
+    detector = build(graph, task=task)
+    detector.train(graph, 150, np.random.default_rng(0))
+    assert detector.validate(graph, np.random.default_rng(1)).auc > 0.85
+    within, _ = detector.score(graph, detector.initial_state(graph))
+    late = graph.window_of_edge() == 5
+    strangers = Candidates(np.full(12, 5), np.arange(12, dtype=np.int32), np.arange(12, 24, dtype=np.int32))
+    across, _ = detector.score(graph, detector.initial_state(graph), strangers)
+    assert np.median(across) > np.median(within[late]) + 0.2
+
+
+def test_held_out_edges_reach_neither_encoder_nor_loss() -> None:
+    graph = communities()
+    share = EulerConfig().validation_edges
+    held = held_out(graph, share)
+    assert held.any()
+    heavier = replace(graph, weight=np.where(held, 50, 1).astype(np.float32))
+    one, two = build(graph), build(graph)
+    one.train(graph, 5, np.random.default_rng(0))
+    two.train(heavier, 5, np.random.default_rng(0))
+    assert all(np.array_equal(one.weights()[name], two.weights()[name]) for name in one.weights())
+
+
+def test_edge_weights_count_for_every_graph_layer() -> None:
+    graph = communities()
+    heavier = replace(graph, weight=(1 + np.arange(graph.num_edges) % 40).astype(np.float32))
+    for encoder in ("gcn", "sage", "gat"):
+        detector = build(graph, encoder=encoder)
+        detector.train(heavier, 10, np.random.default_rng(0))
+        plain, _ = detector.score(graph, detector.initial_state(graph))
+        weighted, _ = detector.score(heavier, detector.initial_state(graph))
+        assert not np.allclose(plain, weighted)
+
+
+def test_prediction_does_not_look_at_the_window_it_scores() -> None:
+    graph = communities()
+    detector = build(graph, task="prediction")
+    detector.train(graph, 20, np.random.default_rng(0))
+    asked = Candidates(np.full(3, 5), np.array([0, 1, 2], np.int32), np.array([5, 6, 7], np.int32))
+    without = graph.select(graph.window_of_edge() < 5)
+    one, _ = detector.score(graph, detector.initial_state(graph), asked)
+    two, _ = detector.score(without, detector.initial_state(graph), asked)
+    assert np.array_equal(one, two)
+
+
+def test_scores_do_not_hang_on_how_many_windows_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = communities()
+    for task in ("detection", "prediction"):
+        detector = build(graph, task=task)
+        whole, _ = detector.score(graph, detector.initial_state(graph))
+        monkeypatch.setattr(euler_module, "ROWS_AT_ONCE", 50)
+        parts, _ = detector.score(graph, detector.initial_state(graph))
+        monkeypatch.undo()
+        assert np.allclose(whole, parts, atol=1e-6)
+
+
+def test_training_is_the_same_under_deterministic_algorithms_and_with_two_threads() -> None:
+    graph = communities(nodes=60)
+    results = []
+    for deterministic, threads in ((False, 1), (True, 1), (False, 2)):
+        torch.use_deterministic_algorithms(deterministic)
+        torch.set_num_threads(threads)
+        detector = build(graph, encoder="gcn")
+        detector.train(graph, 4, np.random.default_rng(0))
+        results.append(detector.weights())
+    torch.use_deterministic_algorithms(False)
+    for other in results[1:]:
+        assert all(np.array_equal(results[0][name], other[name]) for name in other)
+
+
+def test_edge_dropout_hides_edges_from_the_encoder_but_not_from_the_loss() -> None:
+    graph = communities()
+    detector = build(graph, edge_dropout=0.8)
+    assert detector.train(graph, 2, np.random.default_rng(0)).edges > 0.9 * graph.num_edges
+    plain = build(graph)
+    plain.train(graph, 2, np.random.default_rng(0))
+    assert any(not np.array_equal(plain.weights()[n], detector.weights()[n]) for n in plain.weights())
+
+
+def test_a_graph_of_another_identity_table_is_refused() -> None:
+    graph = communities()
+    with pytest.raises(DetectorError, match="identity row"):
+        Euler(EulerConfig(), GraphShape(99), 0).train(graph, 1, np.random.default_rng(0))
+
+
+def test_a_state_of_more_hosts_than_the_graph_has_is_refused() -> None:
+    graph = communities()
+    detector = build(graph)
+    state = {"hidden": np.zeros((99, 32), np.float32)}
+    with pytest.raises(DetectorError, match="99 hosts"):
+        detector.score(graph, state)
+
+
+def test_node_and_snapshot_scores_equal_a_plain_loop() -> None:
+    graph = communities().windows(0, 3)
+    empty_last = replace(graph, offsets=np.append(graph.offsets, graph.offsets[-1]))
+    scores = np.random.default_rng(0).random(graph.num_edges).astype(np.float32)
+    for summary, plain in (("max", np.max), ("mean", np.mean)):
+        window, node, value = node_scores(empty_last, scores, summary)  # type: ignore[arg-type]
+        for t, host, got in zip(window, node, value, strict=True):
+            mine = (graph.window_of_edge() == t) & ((graph.src == host) | (graph.dst == host))
+            assert got == pytest.approx(plain(scores[mine]), rel=1e-5)
+        per_window = snapshot_scores(empty_last, scores, summary)  # type: ignore[arg-type]
+        for t in range(3):
+            assert per_window[t] == pytest.approx(plain(scores[graph.window_of_edge() == t]), rel=1e-5)
+        assert per_window[3] == 0
