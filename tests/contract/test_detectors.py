@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,15 @@ def copied(arrays: dict[str, Any]) -> dict[str, Any]:
 
 def label(case: dict[str, Any]) -> str:
     return "-".join(str(value) for value in case.values())
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """These graphs are tiny: a second thread only waits for the first, and on a busy machine for long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=CASES, ids=label)
