@@ -149,6 +149,7 @@ def submit(
     console = remarks(quiet, verbose)
     site = Site.load(kit)
     settings = jobs.prepare(site, load_experiment(experiment, tuple(changes or ())))
+    _refuse_errors(site)
     submission = jobs.submit(site, settings, resume=resume)
     if not detach:
 

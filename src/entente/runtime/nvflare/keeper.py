@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from typing import Any
 
 from nvflare.apis.event_type import EventType
@@ -22,6 +23,7 @@ from entente.errors import StorageError
 from entente.runtime.nvflare.site import RunState, Site
 
 PERIOD = 1.0
+SWEEP = 5.0
 REPEATS = 3
 """How often a job that made no progress is started again before the run counts as failed."""
 
@@ -50,9 +52,11 @@ class Keeper(FLComponent):  # type: ignore[misc]
         self.repeats: dict[str, tuple[int, int]] = {}
         self.failed: dict[str, dict[str, Any]] = {}
         self._stopped = threading.Event()
+        self._lock = threading.Lock()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.SYSTEM_START:
+            self._close_lost_runs()
             self.site.write_members({})
             self.site.audit.append("coordinator-started", version=self.site.kit.version)
             engine = fl_ctx.get_engine()
@@ -69,7 +73,11 @@ class Keeper(FLComponent):  # type: ignore[misc]
 
     def _watch(self, engine: Any) -> None:
         known: dict[str, dict[str, Any]] = {}
+        swept = time.monotonic()
         while not self._stopped.wait(PERIOD):
+            if time.monotonic() - swept > SWEEP:
+                self.sweep(engine)
+                swept = time.monotonic()
             clients = list(engine.client_manager.get_clients().values())
             now = {c.name: {"session": hashlib.sha256(c.token.encode()).hexdigest()[:16]} for c in clients}
             seen = {c.name: float(c.last_connect_time or 0.0) for c in clients}
@@ -106,16 +114,38 @@ class Keeper(FLComponent):  # type: ignore[misc]
             self.site.audit.append("silo-failed", silo=client.name, job=job, code=str(code)[:64])
         return reply
 
+    def sweep(self, engine: Any) -> None:
+        """Look for runs whose job is over without an event, for instance because it found no silos."""
+        with engine.new_context() as fl_ctx:
+            manager = engine.get_component(SystemComponents.JOB_MANAGER)
+            for job in [str(state.read()["job"]) for state in self._open_runs()]:
+                found = manager.get_job(job, fl_ctx)
+                if found is not None and str(found.meta.get("status")).startswith("FINISHED"):
+                    self._continue(job, fl_ctx)
+
+    def _open_runs(self) -> list[RunState]:
+        states = [RunState(folder) for folder in sorted((self.site.path / "runs").glob("*"))]
+        return [s for s in states if s.read().get("phase") in ("running", "rejoin")]
+
+    def _close_lost_runs(self) -> None:
+        """A coordinator that starts has no job: what still counts as running was cut off before."""
+        for state in self._open_runs():
+            reason = "the coordinator was restarted; go on with `entente federation submit --resume`"
+            state.write("stopped", reason=reason)
+            self.site.audit.append("run-stopped", run=state.path.parent.name, reason=reason)
+
     def _continue(self, job: str, fl_ctx: FLContext) -> None:
+        with self._lock:
+            self._continue_run(job, fl_ctx)
+
+    def _continue_run(self, job: str, fl_ctx: FLContext) -> None:
         for folder in sorted((self.site.path / "runs").glob("*")):
             state = RunState(folder)
             table = state.read()
             if table.get("job") != job or table.get("phase") in RunState.ENDED:
                 continue
-            if table["phase"] == "running" and not self._worth_another(
-                folder.name, int(table.get("round", 0))
-            ):
-                reason = f"the job ended without a word {REPEATS} times in the same round"
+            if not self._worth_another(folder.name, int(table.get("round", 0))):
+                reason = f"the job broke off {REPEATS + 1} times in the same round"
                 self.site.audit.append("run-failed", run=folder.name, reason=reason)
                 state.write("failed", reason=reason)
                 continue
