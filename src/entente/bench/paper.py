@@ -18,8 +18,8 @@ from entente.config import Experiment
 
 GRID = "paper"
 QUICK_K = (4,)
-QUICK_SHARE = 0.15
-"""Share of the events that the quick table gives to link prediction, which walks them one by one."""
+QUICK_SHARE = 0.1
+"""Share of the events that the quick table gives to link prediction at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +76,19 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     for name in names:
         ks = QUICK_K if request.quick else PLANS[name][0]
         data |= {(name, k): request.library.prepare(name, k) for k in ks}
+    share = min(request.link_share, QUICK_SHARE) if request.quick else request.link_share
     cells = [
         cell
         for seed in range(request.seeds)
         for (name, k), prepared in data.items()
         for setting in PLANS[name][1]
-        for cell in cells_of(SETTINGS[setting], prepared, seed, QUICK_SHARE if request.quick else 1.0)
+        for cell in cells_of(SETTINGS[setting], prepared, seed, share)
     ]
     facts = {
         "command": request.command,
         "quick": request.quick,
         "seeds": request.seeds,
+        "link_share": share,
         "data": [prepared.facts() for prepared in data.values()],
     }
     return cells, facts
@@ -135,7 +137,9 @@ def section(rows: Sequence[Row], dataset: str, detector: str, facts: Mapping[str
     blocks: list[Block] = [Heading(f"{dataset}: {SETTINGS[detector].title}")]
     if described:
         silos = "; ".join(f"K = {d['k']}: {d['split']}" for d in described)
-        blocks.append(Paragraph(f"{described[0]['description']}. Silos: {silos}."))
+        share = facts.get("link_share", 1.0) if SETTINGS[detector].links else 1.0
+        partly = f" Only the first {100 * share:g} % of the events." if share < 1.0 else ""
+        blocks.append(Paragraph(f"{described[0]['description']}. Silos: {silos}.{partly}"))
     blocks.append(results_table(rows, dataset, detector))
     for k in distinct(rows, "k"):
         part = where(rows, k=k)

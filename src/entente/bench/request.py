@@ -30,6 +30,8 @@ class Request:
     """Data set -> folder with its original files."""
     only: Sequence[str] = ()
     """Filters on labels, such as "method=entente,fedavg" or "k=4"."""
+    link_share: float = 1.0
+    """Share of the events, the first ones, that link prediction uses; it walks them one by one."""
     workers: int = 2
     retry: bool = False
     """Run failed cells again."""

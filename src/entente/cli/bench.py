@@ -43,6 +43,9 @@ def paper(
     quick: Quick = False,
     data: Data = None,
     only: Only = None,
+    link_share: Annotated[
+        float, typer.Option(min=0.02, max=1.0, help="Share of the events, the first ones, that Jbeil gets.")
+    ] = 1.0,
     workers: Workers = 2,
     retry: Retry = False,
     fresh: Fresh = False,
@@ -55,9 +58,12 @@ def paper(
 
     Example: entente bench paper --quick --seeds 3 --only detector=euler --out bench
     """
+    from dataclasses import replace
+
     from entente.bench.paper import run
 
-    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
+    request = _request(out, seeds, quick, data, only, workers, retry, fresh, quiet)
+    _show(run(replace(request, link_share=link_share)), as_json)
 
 
 @app.command()
