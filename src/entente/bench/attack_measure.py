@@ -63,6 +63,7 @@ def measure_attack(experiment: Experiment, options: Mapping[str, Any]) -> dict[s
         "values": values,
         "views": views,
         "rounds": [shortened(record) for record in rounds],
+        "warnings": {str(r["round"]): r["warnings"] for r in rounds if r.get("warnings")},
         "training": facts,
     }
 

@@ -104,7 +104,7 @@ PAPER_RULES = ("entente-ub", "entente", "entente-adaptive", "entente-hardened")
 QUICK_RULES = ("fedavg", "median", "entente-ub", "entente", "entente-adaptive", "entente-hardened")
 QUICK_THREATS = ("replay", "adaptive", "sign flip", "NaN / inf")
 QUICK_ROUNDS = 10
-MATRIX_SEEDS = 2
+MATRIX_SEEDS = 1
 """The matrix of attacks and rules is wide; it gets this many seeds, the targets all that are asked for."""
 
 
