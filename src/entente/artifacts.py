@@ -53,27 +53,32 @@ def read_json(path: Path) -> Any:
         raise StorageError(f"is not readable JSON ({error})", where=path) from error
 
 
-def write_arrays(
-    path: Path, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, str] | None = None
-) -> None:
-    """Write named arrays as safetensors; the same arrays give the same bytes."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
+def array_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Named arrays as safetensors; the same arrays give the same bytes."""
+    from safetensors.numpy import save
 
+    # safetensors takes an array's bytes as they lie in memory, whatever its strides say.
+    return bytes(save({name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}))
+
+
+def arrays_of(data: bytes) -> Arrays:
+    """The arrays that `array_bytes` was given; ValueError if they are damaged."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return dict(load(data))
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"not safetensors: {error}") from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     with replacing(path) as temporary:
-        ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-        try:
-            save_file(ordered, temporary, metadata=dict(facts) if facts else None)
-        except SafetensorError as error:  # how a full disk shows itself here
-            raise OSError(str(error)) from error
+        temporary.write_bytes(array_bytes(arrays))
 
 
 def read_arrays(path: Path) -> Arrays:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
     try:
-        loaded: Arrays = load_file(path)
-    except (OSError, SafetensorError) as error:
+        return arrays_of(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise StorageError(f"is not a readable safetensors file ({error})", where=path) from error
-    return loaded

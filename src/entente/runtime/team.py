@@ -19,7 +19,7 @@ from typing import IO, Any, Protocol
 
 from numpy.typing import NDArray
 
-from entente.artifacts import Arrays
+from entente.artifacts import Arrays, array_bytes, arrays_of
 from entente.errors import EntenteError, FederationError
 from entente.federation.messages import Reply, Task, pack, unpack
 from entente.runtime.checkpoint import Saved
@@ -188,10 +188,8 @@ class _Worker:
 
 def send(stream: IO[bytes], facts: Mapping[str, Any], arrays: Arrays) -> None:
     """Write one framed message: two lengths, JSON, safetensors."""
-    from safetensors.numpy import save
-
     head = json.dumps(facts).encode()
-    body = save(arrays) if arrays else b""
+    body = array_bytes(arrays)
     for part in (struct.pack("<QQ", len(head), len(body)), head, body):
         rest = memoryview(part)
         while rest:
@@ -201,14 +199,11 @@ def send(stream: IO[bytes], facts: Mapping[str, Any], arrays: Arrays) -> None:
 
 def receive(stream: IO[bytes]) -> tuple[dict[str, Any], Arrays]:
     """Read one framed message; EOFError at the end of the stream."""
-    from safetensors.numpy import load
-
     head, body = struct.unpack("<QQ", _exactly(stream, 16))
     if head + body > LARGEST_MESSAGE:
         raise ValueError(f"a message of {head + body} bytes")
     facts: dict[str, Any] = json.loads(_exactly(stream, head))
-    arrays: Arrays = load(_exactly(stream, body)) if body else {}
-    return facts, arrays
+    return facts, arrays_of(_exactly(stream, body))
 
 
 def _exactly(stream: IO[bytes], count: int) -> bytes:
