@@ -11,8 +11,10 @@ from entente.bench.cells import Row
 from entente.bench.document import Block, Entry, Heading, Paragraph, Table
 from entente.bench.methods import METHODS, title
 from entente.bench.tables import distinct, figure, interval, summary, versus, where
+from entente.config import Aggregation
 
 K = 4
+SKETCH = Aggregation().c1
 
 
 def findings(rows: Sequence[Row], ablation: Sequence[Row]) -> list[Block]:
@@ -95,12 +97,14 @@ def _contributions(rows: Sequence[Row]) -> str:
     ]
     if not credits_:
         return ""
+    sketch = float(np.mean([SKETCH * c["j"] / c["r"] for c in credits_ if c["r"] > 0]))
     mean = {name: float(np.mean([c[name] for c in credits_])) for name in ("j", "s", "d", "r", "norm")}
     clipped = float(np.mean([bool(c["clipped"]) for c in credits_]))
     return (
         f"In Entente's rounds J is {mean['j']:.3f} on average, S {mean['s']:.3f}, D {mean['d']:.2f} and "
         f"r {mean['r']:.2f}: the global model moves {mean['r']:.2f} times as far as FedAVG's would for the "
-        f"same updates (mean norm {mean['norm']:.2f}). The norm bound cut {100 * clipped:.0f} % of them."
+        f"same updates (mean norm {mean['norm']:.2f}). The sketch's part c1·J makes up {100 * sketch:.0f} % "
+        f"of r, the rest is the update's own length. The norm bound cut {100 * clipped:.0f} % of the updates."
     )
 
 

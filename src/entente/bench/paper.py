@@ -13,6 +13,7 @@ from entente.bench.methods import LINK_RULES, METHODS, PAPER, RIVALS, RULES, cha
 from entente.bench.plots import lines
 from entente.bench.published_numbers import published
 from entente.bench.request import Finished, Request, execute
+from entente.bench.statistics import summarise
 from entente.bench.tables import distinct, failures, interval, marks, percent, summary, versus, where
 from entente.config import Experiment
 
@@ -43,7 +44,9 @@ class Setting:
 
 
 JBEIL = {"federation.rounds": 5, "detector.validation_events": 0.15 / 0.85}
-EULER = Setting("euler", "Euler", {"federation.rounds": 30}, {"task": "detection"})
+PUBLISHED_EULER = {"detector.decoder": "inner", "detector.task": "detection", "federation.rounds": 30}
+EULER = Setting("euler", "Euler as published", PUBLISHED_EULER, {"task": "detection"})
+DIRECTED = Setting("euler-mlp", "Euler, our default", {"federation.rounds": 30}, {"task": "detection"})
 TRANSDUCTIVE = Setting("jbeil-transductive", "Jbeil, transductive", JBEIL, {"task": "link-prediction"})
 INDUCTIVE = Setting(
     "jbeil-inductive",
@@ -51,7 +54,7 @@ INDUCTIVE = Setting(
     {**JBEIL, "detector.hidden_hosts": 0.3},
     {"task": "link-prediction", "inductive": True},
 )
-SETTINGS = {setting.name: setting for setting in (EULER, TRANSDUCTIVE, INDUCTIVE)}
+SETTINGS = {setting.name: setting for setting in (EULER, DIRECTED, TRANSDUCTIVE, INDUCTIVE)}
 
 PLANS: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
     "simulated": ((2, 3, 4, 5), tuple(SETTINGS)),
@@ -143,7 +146,9 @@ def section(rows: Sequence[Row], dataset: str, detector: str, facts: Mapping[str
     blocks.append(results_table(rows, dataset, detector))
     for k in distinct(rows, "k"):
         part = where(rows, k=k)
-        blocks += [comparison_table(part, k), *per_silo_table(part, k)]
+        if where(part, method="entente"):
+            blocks.append(comparison_table(part, k))
+        blocks += per_silo_table(part, k)
         blocks += curves(part, f"{dataset}, {SETTINGS[detector].title}, K = {k}")
     return blocks
 
@@ -172,7 +177,7 @@ def results_table(rows: Sequence[Row], dataset: str, detector: str) -> Table:
 def comparison_table(rows: Sequence[Row], k: int) -> Table:
     """Entente against each rival, seed by seed."""
     body = []
-    for rival in RIVALS:
+    for rival in (name for name in RIVALS if where(rows, method=name)):
         entries = [Entry(f"Entente − {title(rival)}")]
         for figure in ("ap", "auc"):
             found = versus(rows, {"method": "entente"}, {"method": rival}, figure)
@@ -184,7 +189,7 @@ def comparison_table(rows: Sequence[Row], k: int) -> Table:
 
 def per_silo_table(rows: Sequence[Row], k: int) -> list[Block]:
     """The global model, the central one and each silo's own, on each silo's edges."""
-    methods = ("entente", "non-fl", "local-only")
+    methods = [name for name in ("entente", "non-fl", "local-only") if where(rows, method=name)]
     found: dict[str, dict[str, list[float | None]]] = {}
     edges: dict[str, Any] = {}
     for method in methods:
@@ -195,13 +200,12 @@ def per_silo_table(rows: Sequence[Row], k: int) -> list[Block]:
                     edges[silo] = figures.get("positives")
     if not found:
         return []
-    from entente.bench.statistics import summarise
-
     body = []
     for silo, per_method in sorted(found.items()):
         means = {m: summarise(per_method.get(m, [])) for m in methods}
         ranks = marks({m: means[m].mean for m in methods})
-        shown = [percent(means[m], "best" if ranks[m] == "best" else "") for m in methods]
+        alone = len(methods) == 1
+        shown = [percent(means[m], "best" if ranks[m] == "best" and not alone else "") for m in methods]
         body.append([Entry(silo), Entry(str(edges[silo])), *shown])
     columns = ("silo", "malicious edges", *(f"{title(m)} AP" for m in methods))
     return [Table(columns, body, caption=f"Per silo, K = {k}")]

@@ -76,18 +76,18 @@ def provenance(rows: Sequence[Row]) -> Paragraph:
 
 def standing(rows: Sequence[Row]) -> list[Block]:
     """The targets, one line per data set and rival: Entente with Euler, K = 4, AP, paired over seeds."""
-    body, better, behind = [], [], []
+    body: list[list[Entry]] = []
+    better: list[str] = []
+    behind: list[str] = []
+    unknown: list[str] = []
     for dataset in distinct(rows, "dataset"):
         part = where(rows, dataset=dataset, detector="euler", k=TARGET_K)
         if not where(part, method="entente"):
             continue
         for rival in RIVALS:
             found = versus(part, {"method": "entente"}, {"method": rival}, "ap")
-            where_it_is = f"{title(rival)} ({dataset})"
-            if found.verdict == "better":
-                better.append(where_it_is)
-            if not found.at_least:
-                behind.append(where_it_is)
+            lists = {"better": better, "worse": behind, "too few seeds": unknown}
+            lists.get(found.verdict, []).append(f"{title(rival)} ({dataset})")
             body.append(
                 [
                     Entry(f"{dataset}: Entente − {title(rival)}"),
@@ -103,6 +103,8 @@ def standing(rows: Sequence[Row]) -> list[Block]:
     ]
     said.append(f"Better than: {', '.join(better)}." if better else "Shown to be better than none of them.")
     said.append(f"Behind: {', '.join(behind)}." if behind else "Behind none of them.")
+    if unknown:
+        said.append(f"Not compared, for want of seeds: {', '.join(unknown)}.")
     return [Paragraph(" ".join(said)), Table(columns, body), *beside_rules(rows)]
 
 
