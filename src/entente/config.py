@@ -60,10 +60,10 @@ class Euler(Section):
     """Graph layer, used twice."""
     temporal: Literal["gru", "lstm", "none"] = "gru"
     """Recurrent layer over each host's snapshots."""
-    decoder: Literal["inner", "mlp"] = "inner"
-    """Inner product has no weights to send; mlp is trained."""
-    task: Literal["detection", "prediction"] = "detection"
-    """Score an edge from its own window (detection) or from the one before (prediction)."""
+    decoder: Literal["inner", "mlp"] = "mlp"
+    """The paper's inner product has no weights to send but cannot tell a → b from b → a; mlp can."""
+    task: Literal["detection", "prediction"] = "prediction"
+    """Score an edge from its own window (detection, as in the paper) or from the one before it."""
     hidden: int = Field(default=32, ge=1)
     """Width of both graph layers and of the recurrent layer."""
     embedding: int = Field(default=16, ge=1)

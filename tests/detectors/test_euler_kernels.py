@@ -62,7 +62,9 @@ def test_loss_and_gradients_equal_the_published_way(
     plain: ModuleType, nodes: int, windows: int, edges: int
 ) -> None:
     graph = graph_of(plain, nodes, windows, edges, seed=nodes)
-    config = EulerConfig(dropout=0.0, validation_edges=1e-9, hidden=8, embedding=5)
+    config = EulerConfig(
+        decoder="inner", task="detection", dropout=0.0, validation_edges=1e-9, hidden=8, embedding=5
+    )
     detector = Euler(config, GraphShape(graph.table_size), 0)
     lively(detector.module, 1)
     prepared = detector._prepare(graph)
