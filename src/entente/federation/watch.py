@@ -48,7 +48,7 @@ class Watch:
         loud: float = 5.0,
         idle: float = 0.05,
         turned: float = 0.2,
-        drift: float = 0.15,
+        drift: float = 0.3,
         perfect: float = 0.9999,
     ) -> None:
         self.loud = loud
