@@ -127,4 +127,17 @@ class MemoryUpdater(nn.Module):
         at = at[place]
         own = rows[place]
         message = torch.cat((own, memory.other[at], self.time(memory.gap[at]), memory.features[at]), dim=1)
-        return rows.index_copy(0, place, self.cell(message, own))
+        return rows.index_copy(0, place, self._gru(message, own))
+
+    def _gru(self, message: Tensor, own: Tensor) -> Tensor:
+        """`self.cell(message, own)`, a sixth cheaper: own memory leads the message as well, so that the
+        gates' two maps of it are one."""
+        cell, width = self.cell, own.shape[1]
+        gates = 2 * width
+        shared = nn.functional.pad(cell.weight_hh[:gates], (0, message.shape[1] - width, 0, width))
+        bias = cell.bias_ih + nn.functional.pad(cell.bias_hh[:gates], (0, width))
+        mapped = torch.addmm(bias, message, (cell.weight_ih + shared).t())
+        reset, update = torch.sigmoid(mapped[:, :gates]).chunk(2, dim=1)
+        kept = torch.addmm(cell.bias_hh[gates:], own, cell.weight_hh[gates:].t())
+        new = torch.tanh(mapped[:, gates:] + reset * kept)
+        return new + update * (own - new)
