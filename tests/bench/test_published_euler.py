@@ -84,7 +84,7 @@ def test_finished_runs_are_read_again_and_other_settings_run_again(
         task: list(found) for task, found in first["found"].items()
     }
     assert not calls
-    monkeypatch.setitem(published_euler.SETTINGS, ("enron10", "detection"), {"lr": 0.005})
+    monkeypatch.setitem(published_euler.SETTINGS, "lr", 0.005)
     published_euler._recorded(out, graph, "enron10", "detection", 0, 3, False)
     assert calls
 

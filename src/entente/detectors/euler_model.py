@@ -23,8 +23,8 @@ class Encoder(nn.Module):
         self.second = layer(config.hidden, config.hidden, table_size)
 
     def forward(self, rows: Tensor, adjacency: Adjacency, noise: torch.Generator | None) -> Tensor:
-        table = self._drop(torch.relu(self.first(rows, adjacency)), noise)
-        return self._drop(torch.tanh(self.second(table, adjacency)), noise)
+        table = self._drop(torch.relu_(self.first(rows, adjacency)), noise)
+        return self._drop(torch.tanh_(self.second(table, adjacency)), noise)
 
     def _drop(self, x: Tensor, noise: torch.Generator | None) -> Tensor:
         """Dropout, drawn anew for each receiver in each window and once for each idle host."""

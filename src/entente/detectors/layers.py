@@ -120,7 +120,7 @@ class GCN(GraphLayer):
     def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
         mapped = self.map(x)
         received = propagate(adjacency.normalised(self.senders), mapped)
-        return torch.cat((received, mapped[-adjacency.layout.nodes :])) + self.bias
+        return torch.cat((received, mapped[-adjacency.layout.nodes :])).add_(self.bias)
 
 
 class SAGE(GraphLayer):
@@ -139,7 +139,7 @@ class SAGE(GraphLayer):
         messages = messages * torch.from_numpy(layout.weight)[:, None]
         largest = _largest(messages, layout.starts)
         received = mapped.index_select(0, indices(adjacency.own[self.senders])) + self.neighbours(largest)
-        return torch.cat((received, mapped[-layout.nodes :])) + self.bias
+        return torch.cat((received, mapped[-layout.nodes :])).add_(self.bias)
 
 
 class GAT(GraphLayer):
@@ -165,7 +165,7 @@ class GAT(GraphLayer):
         share = (mass / total[receiver])[:, None]
         received = mapped.new_zeros(layout.rows, mapped.shape[1])
         received = received.index_add(0, receiver, share * mapped.index_select(0, sender))
-        return torch.cat((received, mapped[-layout.nodes :])) + self.bias
+        return torch.cat((received, mapped[-layout.nodes :])).add_(self.bias)
 
 
 def _largest(values: Tensor, starts: Int64) -> Tensor:
