@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import settings
 # No test asserts seconds, hypothesis included: a busy machine is no failure.
 settings.register_profile("entente", deadline=None)
 settings.load_profile("entente")
+
+# Two workers share the cores; more threads each would only get in their way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -36,6 +36,7 @@ def corrupt(
     seed: int,
     *,
     future: TemporalGraph,
+    later: TemporalGraph | None = None,
 ) -> Attacker:
     """The silo `silo` under the experiment's attack; `future` holds the malicious edges it will use."""
     attacks = available()
@@ -43,5 +44,5 @@ def corrupt(
         raise ConfigError(
             f"there is no attack {config.name!r}", remedy=f"Choose one of: {', '.join(attacks)}."
         )
-    scene = Scene(silo, detector, graph, hosts, seed, future, tuple(sorted(config.silos)))
+    scene = Scene(silo, detector, graph, hosts, seed, future, tuple(sorted(config.silos)), later)
     return attacks[config.name](config, scene)

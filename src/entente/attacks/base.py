@@ -34,6 +34,7 @@ class Scene:
     seed: int
     future: TemporalGraph
     colluders: tuple[str, ...]
+    later: TemporalGraph | None = None
 
     @property
     def place(self) -> int:
@@ -59,7 +60,7 @@ class Attacker(ABC):
         self.config = config
         self.scene = scene
         self.poisoned = self.poison(scene.graph)
-        self._silo = Silo(scene.silo, scene.detector, scene.graph, scene.hosts, scene.seed)
+        self._silo = Silo(scene.silo, scene.detector, scene.graph, scene.hosts, scene.seed, scene.later)
 
     @property
     def injected(self) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
 from entente.detectors.base import Detector, Validation
+from entente.detectors.validation import validate_later
 from entente.errors import FederationError, RefusedError
 from entente.federation.messages import (
     CountReply,
@@ -36,16 +37,28 @@ from entente.privacy.secure_sum import Mask
 class Silo:
     """One silo with its detector and training graph; `hosts` counts the hosts it owns.
 
+    A model is validated on the windows `later`, which nothing is trained on; where there are none, on
+    the edges that the detector itself holds out of `graph`.
+
     The same task gives the same reply, bit for bit: randomness depends on (seed, name, round) alone,
     and a round asked for again starts from the optimiser state it started from the first time.
     """
 
-    def __init__(self, name: str, detector: Detector, graph: TemporalGraph, hosts: int, seed: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        detector: Detector,
+        graph: TemporalGraph,
+        hosts: int,
+        seed: int,
+        later: TemporalGraph | None = None,
+    ) -> None:
         self.name = name
         self.detector = detector
         self.graph = graph
         self.hosts = hosts
         self.seed = seed
+        self.later = later
         self._mask: Mask | None = None
         self._round = 0  # the last round trained
         self._before = detector.optimiser_state()  # as that round found it
@@ -118,7 +131,11 @@ class Silo:
 
     def _validate(self) -> Validation:
         # The same non-edges every round: rounds are compared with each other.
-        found = self.detector.validate(self.graph, self._generator("validate", 0))
+        rng = self._generator("validate", 0)
+        if self.later is not None and self.later.num_edges:
+            found = validate_later(self.detector, self.graph, self.later, rng)
+        else:
+            found = self.detector.validate(self.graph, rng)
         if found.edges < 1 or not (math.isfinite(found.ap) and math.isfinite(found.auc)):
             return Validation(0.0, 0.0, 0)
         return found

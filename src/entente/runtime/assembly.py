@@ -38,6 +38,11 @@ class SiloData:
     def own_hosts(self) -> int:
         return int(self.own.sum())
 
+    @property
+    def later(self) -> TemporalGraph | None:
+        """The windows that rounds are validated on; a detector of single events holds out its own."""
+        return self.validation if self.validation.merged else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:

@@ -203,9 +203,16 @@ def make_silo(experiment: Experiment, dataset: Dataset, name: str) -> Participan
         from entente.attacks import corrupt
 
         return corrupt(
-            experiment.attack, name, detector, data.train, data.own_hosts, experiment.seed, future=data.test
+            experiment.attack,
+            name,
+            detector,
+            data.train,
+            data.own_hosts,
+            experiment.seed,
+            future=data.test,
+            later=data.later,
         )
-    return Silo(name, detector, data.train, data.own_hosts, experiment.seed)
+    return Silo(name, detector, data.train, data.own_hosts, experiment.seed, data.later)
 
 
 def with_weights(

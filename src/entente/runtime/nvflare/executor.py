@@ -112,7 +112,7 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         data = replace(found.silos[EVERYTHING if alone else name], name=name)
         self.dataset = Dataset({name: data}, found.shape)
         detector = make_detector(at_home, found.shape)
-        self.silo = Silo(name, detector, data.train, data.own_hosts, experiment.seed)
+        self.silo = Silo(name, detector, data.train, data.own_hosts, experiment.seed, data.later)
 
     def _receive(self, task: Task) -> Reply:
         """Keep the finished model: this silo's own run folder, with its own threshold, for `detect`."""
