@@ -164,6 +164,12 @@ def test_the_page_tells_targets_worst_attacks_and_the_papers_numbers(measured: l
     assert all(len(row) == len(table.columns) for table in tables for row in table.rows)
 
 
+def test_a_run_that_stands_in_two_parts_counts_once(measured: list[Row]) -> None:
+    labels, record = measured[1]
+    twice = [measured[1], ({**labels, "part": "who cheats"}, record)]
+    assert len(aftermath([*measured, *twice], twice)) == 1
+
+
 def test_warnings_are_counted_for_and_against() -> None:
     def record(round_: int, *warnings: str) -> dict[str, Any]:
         return {"kind": "train", "round": round_, "warnings": list(warnings)}

@@ -54,7 +54,7 @@ def test_a_silo_where_the_model_gets_worse_is_named_and_one_without_validation_i
     watch, said = Watch(), []
     for i, auc in enumerate((0.8, 0.95, 0.6, 0.61, 0.59), start=1):
         said = watch.observe(
-            record(i, a={"ap": 0.9, "auc": auc, "edges": 9}, b={}, c={"auc": 0.1, "edges": 0})
+            record(i, a={"ap": 0.9, "auc": auc, "edges": 90}, b={}, c={"auc": 0.1, "edges": 0})
         )
         assert i == 5 or said == []
     assert said == ["a: validation AUC fell to 0.59 from 0.95 since round 3"]
@@ -63,14 +63,20 @@ def test_a_silo_where_the_model_gets_worse_is_named_and_one_without_validation_i
 def test_claims_of_perfect_validation_are_named() -> None:
     watch = Watch()
     for i in (1, 2):
-        said = watch.observe(record(i, a={"ap": 1.0, "auc": 1.0, "edges": 9}, b={}, c={}))
+        said = watch.observe(record(i, a={"ap": 1.0, "auc": 1.0, "edges": 90}, b={}, c={}))
     assert said == ["a: claims perfect validation since round 1"]
 
 
 def test_the_best_validation_survives_a_restart() -> None:
     watch, other = Watch(), Watch()
-    watch.observe(record(1, a={"ap": 0.9, "auc": 0.9, "edges": 9}, b={}, c={}))
+    watch.observe(record(1, a={"ap": 0.9, "auc": 0.9, "edges": 90}, b={}, c={}))
     other.restore(watch.state())
     for i in (2, 3, 4):
-        said = other.observe(record(i, a={"ap": 0.5, "auc": 0.5, "edges": 9}, b={}, c={}))
+        said = other.observe(record(i, a={"ap": 0.5, "auc": 0.5, "edges": 90}, b={}, c={}))
     assert said == ["a: validation AUC fell to 0.50 from 0.90 since round 2"]
+
+
+def test_a_handful_of_validation_edges_says_nothing() -> None:
+    watch = Watch()
+    for i, auc in enumerate((1.0, 1.0, 0.2, 0.2, 0.2, 0.2), start=1):
+        assert watch.observe(record(i, a={"ap": auc, "auc": auc, "edges": 4}, b={}, c={})) == []

@@ -41,7 +41,8 @@ def aftermath(rows: Iterable[Row], part: Sequence[Row]) -> list[Aftermath]:
         if labels["attack"] == "none" and record.status == "done"
     }
     found = []
-    for labels, record in part:
+    # One run may stand in several parts of the grid; it counts once.
+    for labels, record in {record.key: (labels, record) for labels, record in part}.values():
         beside = clean.get((labels["dataset"], labels["rule"], labels["seed"]))
         if beside is None or record.status != "done":
             continue

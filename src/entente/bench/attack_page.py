@@ -80,8 +80,8 @@ def targets(rows: Sequence[Row], cheats: str, titles: Mapping[str, str]) -> list
         return []
     columns = ["replay, p 1, γ 100", "clean AP", "AP", "change", "clean AUC", "AUC"]
     columns += ["SR − miss", f"at {LOOSE:.0%}", "SR with a local rule", "broke down"]
-    ours = [r for labels, r in rows if str(labels["rule"]).startswith("entente")]
-    ours = [r for r in ours if r.experiment["federation"]["aggregation"]["rule"] == "entente"]
+    distinct_runs = {record.key: record for _, record in rows}.values()
+    ours = [r for r in distinct_runs if r.experiment["federation"]["aggregation"]["rule"] == "entente"]
     ended = sum(record.values.get("finite") == 1.0 for record in ours)
     said = (
         f"{cheats} cheats. Targets for Entente: the model is finite at the end of every run ({ended} of "
@@ -219,7 +219,7 @@ def who_cheats(rows: Sequence[Row], titles: Mapping[str, str]) -> list[Block]:
 
 def warnings(rows: Sequence[Row]) -> list[Block]:
     """How often the coordinator names who cheats, and how often it names somebody else."""
-    clean = [record for labels, record in rows if labels["attack"] == "none"]
+    clean = list({r.key: r for labels, r in rows if labels["attack"] == "none"}.values())
     attacks = [name for name in distinct(rows, "attack") if name != "none"]
     body = []
     for name in attacks:

@@ -14,6 +14,8 @@ import numpy as np
 
 FEWEST = 3
 """Silos that must have contributed for one of them to stand out."""
+FEWEST_EDGES = 30
+"""Validation edges below which a silo's AP and AUC are too uncertain to say anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Watch:
 
     def _judge_validation(self, name: str, silo: Entry) -> list[tuple[str, str]]:
         auc = silo.get("auc")
-        if auc is None or not silo.get("edges"):
+        if auc is None or silo.get("edges", 0) < FEWEST_EDGES:
             return []
         best = self._best[name] = max(auc, self._best.get(name, 0.0))
         signs = []
