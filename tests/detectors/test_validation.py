@@ -44,10 +44,11 @@ def test_without_later_edges_there_is_nothing_to_say() -> None:
     assert validate_later(rule, graph, graph.windows(4), np.random.default_rng(0)).edges == 0
 
 
-def test_a_silo_validates_on_later_windows_where_it_has_them() -> None:
-    graph = ring(6)
+def test_a_silo_validates_on_later_windows_where_they_have_enough_edges() -> None:
+    graph = ring(14)
     rule = create(Rule(name="first-seen"), GraphShape(12), 0)
-    silo = Silo("a", rule, graph.windows(0, 4), 12, 0, graph.windows(4))
-    reply = silo.handle(ValidateTask(1, round=1))
-    assert isinstance(reply, ValidateReply)
-    assert reply.edges == 24
+    for later, edges in ((graph.windows(4), 120), (graph.windows(4, 6), None), (None, None)):
+        reply = Silo("a", rule, graph.windows(0, 4), 12, 0, later).handle(ValidateTask(1, round=1))
+        alone = rule.validate(graph.windows(0, 4), np.random.default_rng(0)).edges
+        assert isinstance(reply, ValidateReply)
+        assert reply.edges == (alone if edges is None else edges)

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from entente.artifacts import read_arrays
-from entente.config import Experiment, Rule, to_toml
-from entente.errors import Interrupted, UsageError
+from entente.config import Attack, Experiment, Rule, to_toml
+from entente.errors import ConfigError, Interrupted, UsageError
 from entente.federation.messages import Reply, Task
 from entente.runtime.assembly import Dataset, load_dataset
 from entente.runtime.checkpoint import Checkpoints, RunFolder
@@ -221,6 +221,14 @@ def test_a_rule_runs_like_a_model_without_weights(experiment: Experiment, tmp_pa
     rule = experiment.model_copy(update={"detector": Rule(name="rare-target")})
     run = train(rule, RunFolder(tmp_path / "rule"), baselines=("rare-target",))
     assert run.metrics["overall"]["ap"] == run.metrics["baselines"]["rare-target"]["ap"]
+
+
+def test_an_attack_by_a_silo_that_does_not_exist_is_named(
+    experiment: Experiment, dataset: Dataset, tmp_path: Path
+) -> None:
+    attacked = experiment.model_copy(update={"attack": Attack(name="replay", silos=("mars",))})
+    with pytest.raises(ConfigError, match="'mars'"):
+        train(attacked, RunFolder(tmp_path / "x"), dataset=dataset)
 
 
 def test_test_labels_change_nothing_that_was_trained(

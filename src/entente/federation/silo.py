@@ -33,12 +33,15 @@ from entente.federation.sketch import jaccard, sketch
 from entente.graphs.temporal import TemporalGraph
 from entente.privacy.secure_sum import Mask
 
+ENOUGH = 100
+"""Edges that later windows must have for a validation on them."""
+
 
 class Silo:
     """One silo with its detector and training graph; `hosts` counts the hosts it owns.
 
-    A model is validated on the windows `later`, which nothing is trained on; where there are none, on
-    the edges that the detector itself holds out of `graph`.
+    A model is validated on the windows `later`, which nothing is trained on; where they have too few
+    edges to tell one round from another, on the edges that the detector itself holds out of `graph`.
 
     The same task gives the same reply, bit for bit: randomness depends on (seed, name, round) alone,
     and a round asked for again starts from the optimiser state it started from the first time.
@@ -132,7 +135,7 @@ class Silo:
     def _validate(self) -> Validation:
         # The same non-edges every round: rounds are compared with each other.
         rng = self._generator("validate", 0)
-        if self.later is not None and self.later.num_edges:
+        if self.later is not None and self.later.num_edges >= ENOUGH:
             found = validate_later(self.detector, self.graph, self.later, rng)
         else:
             found = self.detector.validate(self.graph, rng)

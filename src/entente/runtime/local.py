@@ -9,7 +9,7 @@ from typing import Any
 from entente.artifacts import Arrays, write_json
 from entente.config import Experiment
 from entente.detectors.base import Detector
-from entente.errors import Interrupted
+from entente.errors import ConfigError, Interrupted
 from entente.federation.coordinator import Coordinator
 from entente.federation.silo import Silo
 from entente.graphs.identity import collisions
@@ -47,6 +47,7 @@ def train(
     one_thread()
     folder.begin(experiment, resume=resume)
     dataset = dataset if dataset is not None else load_dataset(experiment)
+    check_attack(experiment, dataset)
     models, facts = fit(experiment, folder, dataset, resume=resume, watch=watch)
     return finish(experiment, folder, dataset, models, facts, baselines)
 
@@ -193,6 +194,16 @@ def build_silos(experiment: Experiment, names: Collection[str]) -> dict[str, Par
     one_thread()
     dataset = load_dataset(experiment, names)
     return {name: make_silo(experiment, dataset, name) for name in names}
+
+
+def check_attack(experiment: Experiment, dataset: Dataset) -> None:
+    """An attack by a silo that does not exist would be a clean run in disguise."""
+    absent = sorted(set(experiment.attack.silos) - set(dataset.silos)) if experiment.attack else []
+    if absent and experiment.mode == "federated":
+        raise ConfigError(
+            f"attack.silos names {absent[0]!r}, which is not a silo",
+            remedy=f"Silos are: {', '.join(dataset.silos)}.",
+        )
 
 
 def make_silo(experiment: Experiment, dataset: Dataset, name: str) -> Participant:
