@@ -54,8 +54,7 @@ def run(data: Path, seeds: int, out: Path, quick: bool, only: str | None = None)
     if only in (None, "euler"):
         lines += _euler("Euler", published_euler.rows(data, seeds, out, quick))
     if only == "euler-pairs":
-        rows = published_euler.rows(data, seeds, out, quick, whole_pairs=True)
-        lines += _euler("Euler, whole pairs", [row for row in rows if row.task == "detection"])
+        lines += _euler("Euler, whole pairs", published_euler.rows(data, seeds, out, quick, whole_pairs=True))
     if only in (None, "streams"):
         lines += [
             Line(r.method, r.graph, r.task, r.metric, r.paper, None, r.ours, r.deviation, r.seeds)
