@@ -87,7 +87,7 @@ def settings(graph: str, kind: str) -> EulerConfig:
 
 
 def rows(data: Path, seeds: int, out: Path, quick: bool, whole_pairs: bool = False) -> list[Row]:
-    """The 18 cells, or with `whole_pairs` those of detection; `data` holds the graphs, `out` finished runs."""
+    """The 18 cells, or with `whole_pairs` detection alone; `data` holds the graphs, `out` finished runs."""
     seeds, epochs = (1, QUICK_EPOCHS) if quick else (seeds, EPOCHS)
     table = []
     for name in GRAPHS:
