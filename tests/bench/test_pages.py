@@ -268,7 +268,7 @@ def test_the_results_page_comes_from_recorded_cells_alone(tmp_path: Path) -> Non
     write_results(tmp_path, tmp_path / "results.md")
     text = (tmp_path / "results.md").read_text()
     assert "entente bench paper" in text
-    assert "Better than: FedAVG (simulated)" in text
+    assert "Better than: FedAVG (simulated, euler)" in text
     assert "Behind none" in text
     assert "the best trivial rule" in text
     assert "r 0.40" in text

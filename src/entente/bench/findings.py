@@ -17,13 +17,24 @@ K = 4
 SKETCH = Aggregation().c1
 
 
+def euler_parts(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
+    """Name and rows of every data set and Euler setting that has a finished cell of Entente at K = 4."""
+    parts: list[tuple[str, Sequence[Row]]] = []
+    for dataset in distinct(rows, "dataset"):
+        for detector in distinct(where(rows, dataset=dataset), "detector"):
+            part = where(rows, dataset=dataset, detector=detector, k=K)
+            done = any(record.status == "done" for _, record in where(part, method="entente"))
+            if done and str(detector).startswith("euler"):
+                parts.append((f"{dataset}, {detector}", part))
+    return parts
+
+
 def findings(rows: Sequence[Row], ablation: Sequence[Row]) -> list[Block]:
     """What the cells say about step size, model selection, the sketch and the bound."""
     blocks: list[Block] = []
-    for dataset in distinct(rows, "dataset"):
-        part = where(rows, dataset=dataset, detector="euler", k=K)
-        if any(record.status == "done" for _, record in where(part, method="entente")):
-            blocks += [Heading(f"Why, on {dataset}", 3), *_about(part), *_steps(ablation, dataset)]
+    for name, part in euler_parts(rows):
+        dataset = str(distinct(part, "dataset")[0])
+        blocks += [Heading(f"Why, on {name}", 3), *_about(part), *_steps(ablation, dataset)]
     return blocks
 
 

@@ -10,12 +10,10 @@ from entente.artifacts import write_text
 from entente.bench import ablation, paper, scale
 from entente.bench.cells import Row, Store, code_digest
 from entente.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table, to_markdown
-from entente.bench.findings import findings
+from entente.bench.findings import euler_parts, findings
 from entente.bench.methods import METHODS, RIVALS, RULES, title
-from entente.bench.tables import distinct, interval, summary, versus, where
+from entente.bench.tables import interval, summary, versus, where
 from entente.errors import StorageError
-
-TARGET_K = 4
 
 
 def write_results(out: Path, page: Path) -> Document:
@@ -80,17 +78,14 @@ def standing(rows: Sequence[Row]) -> list[Block]:
     better: list[str] = []
     behind: list[str] = []
     unknown: list[str] = []
-    for dataset in distinct(rows, "dataset"):
-        part = where(rows, dataset=dataset, detector="euler", k=TARGET_K)
-        if not where(part, method="entente"):
-            continue
+    for name, part in euler_parts(rows):
         for rival in RIVALS:
             found = versus(part, {"method": "entente"}, {"method": rival}, "ap")
             lists = {"better": better, "worse": behind, "too few seeds": unknown}
-            lists.get(found.verdict, []).append(f"{title(rival)} ({dataset})")
+            lists.get(found.verdict, []).append(f"{title(rival)} ({name})")
             body.append(
                 [
-                    Entry(f"{dataset}: Entente − {title(rival)}"),
+                    Entry(f"{name}: Entente − {title(rival)}"),
                     Entry(interval(found)),
                     Entry(str(found.seeds)),
                     Entry(found.verdict, "bad" if found.verdict == "worse" else ""),
@@ -111,18 +106,17 @@ def standing(rows: Sequence[Row]) -> list[Block]:
 def beside_rules(rows: Sequence[Row]) -> list[Block]:
     """A model that no trivial rule beats would be news; say where it stands."""
     said = []
-    for dataset in distinct(rows, "dataset"):
-        part = where(rows, dataset=dataset, detector="euler", k=TARGET_K)
+    for name, part in euler_parts(rows):
         ours = summary(where(part, method="entente"), "ap").mean
         rules = {rule.name: summary(where(part, method=rule.name), "ap").mean for rule in RULES}
-        known = {name: value for name, value in rules.items() if value is not None}
+        known = {rule: value for rule, value in rules.items() if value is not None}
         if ours is None or not known:
             continue
-        best = max(known, key=lambda name: known[name])
+        best = max(known, key=lambda rule: known[rule])
         models = {m: summary(where(part, method=m), "ap").mean for m in METHODS if METHODS[m].kind != "rule"}
         top = max((m for m in models if models[m] is not None), key=lambda m: models[m] or 0.0)
         said.append(
-            f"On {dataset} the best trivial rule ({title(best)}) has AP {100 * known[best]:.2f} %, Entente "
+            f"On {name} the best trivial rule ({title(best)}) has AP {100 * known[best]:.2f} %, Entente "
             f"{100 * ours:.2f} %, the best trained method ({title(top)}) {100 * (models[top] or 0):.2f} %."
         )
     return [Paragraph(" ".join(said))] if said else []
