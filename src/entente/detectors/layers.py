@@ -22,13 +22,15 @@ class _Propagate(torch.autograd.Function):
     """A fixed sparse matrix times a dense one. Row by row on one thread: the same bits every time."""
 
     @staticmethod
-    def forward(ctx: Any, matrix: csr_matrix, transposed: csr_matrix, x: Tensor) -> Tensor:
-        ctx.transposed = transposed
+    def forward(ctx: Any, matrix: csr_matrix, x: Tensor) -> Tensor:
+        ctx.matrix = matrix
         return _times(matrix, x)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:
-        return None, None, _times(ctx.transposed, gradients[0])
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
+        # The transpose is taken as it lies, by columns: gradients are read once, in order, however many
+        # windows there are, and what is written to at random stays small enough for the cache.
+        return None, _times(ctx.matrix.T, gradients[0])
 
 
 def _times(matrix: csr_matrix, x: Tensor) -> Tensor:
@@ -36,9 +38,9 @@ def _times(matrix: csr_matrix, x: Tensor) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(product)).to(x.device)
 
 
-def propagate(matrices: tuple[csr_matrix, csr_matrix], x: Tensor) -> Tensor:
-    """`matrices[0] @ x` with gradient; `matrices[1]` is the transpose of `matrices[0]`."""
-    result: Tensor = _Propagate.apply(matrices[0], matrices[1], x)  # type: ignore[no-untyped-call]
+def propagate(matrix: csr_matrix, x: Tensor) -> Tensor:
+    """`matrix @ x` with gradient."""
+    result: Tensor = _Propagate.apply(matrix, x)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -58,24 +60,23 @@ class Adjacency:
         self.own = {"first": layout.row_node, "second": rows}
         self.weight = np.insert(layout.weight, ends, np.float32(1))
         self.starts = layout.starts + np.arange(layout.rows + 1)
-        self._matrices: dict[str, tuple[csr_matrix, csr_matrix]] = {}
+        self._matrices: dict[str, csr_matrix] = {}
 
     def columns(self, senders: str) -> int:
         return self.layout.nodes + (self.layout.rows if senders == "second" else 0)
 
-    def normalised(self, senders: str) -> tuple[csr_matrix, csr_matrix]:
-        """D^-1/2 (A + I) D^-1/2 by in-degree, and its transpose."""
+    def normalised(self, senders: str) -> csr_matrix:
+        """D^-1/2 (A + I) D^-1/2 by in-degree."""
         if senders not in self._matrices:
             rows = self.layout.rows
             degree = np.ones(rows + self.layout.nodes)
             degree[:rows] = np.bincount(self.receiver, weights=self.weight, minlength=rows)
             scale = 1.0 / np.sqrt(degree)
             values = scale[self.receiver] * self.weight * scale[self.sender["second"]]
-            matrix = csr_matrix(
+            self._matrices[senders] = csr_matrix(
                 (values.astype(np.float32), self.sender[senders], self.starts),
                 shape=(rows, self.columns(senders)),
             )
-            self._matrices[senders] = (matrix, matrix.T.tocsr())
         return self._matrices[senders]
 
 
