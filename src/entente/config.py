@@ -72,7 +72,7 @@ class Euler(Section):
     """Share of units dropped after each graph layer in training."""
     edge_dropout: float = Field(default=0.0, ge=0, lt=1)
     """Share of each window's edges hidden from the encoder, drawn anew each epoch (published code: 0.8)."""
-    lr: float = Field(default=0.01, gt=0)
+    lr: float = Field(default=0.03, gt=0)
     """Adam's rate (paper: 0.01 LANL, 0.005 OpTC)."""
     weight_decay: float = Field(default=0.0, ge=0)
     """Adam's weight decay."""
@@ -144,6 +144,8 @@ class Aggregation(Section):
     """Divide the sum of contributions by K (the paper's equation) or not (its Algorithm 4)."""
     rows: Literal["all", "holders"] = "all"
     """Average an identity row over all silos, or over those that hold it."""
+    row_cap: float = Field(default=0.0, ge=0)
+    """Entente: no identity row moves by more than this times a typical row of recent rounds; 0 = no cap."""
     acs: bool = True
     """Adaptive contribution scaling; off = r is c1 * J + c2 throughout (for the ablation)."""
     sketch: bool = True
@@ -170,9 +172,9 @@ class Federation(Section):
     aggregation: Aggregation = Aggregation()
     rounds: int = Field(default=30, ge=1)
     """At most this many (paper: 30 Euler, 5 Jbeil)."""
-    epochs: int = Field(default=1, ge=1)
-    """Local epochs E per round."""
-    patience: int = Field(default=10, ge=1)
+    epochs: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """Local epochs E per round; auto = 5 for Euler, 1 for Jbeil (paper: 1 for both)."""
+    patience: int = Field(default=30, ge=1)
     """Stop after this many rounds without a better validation AP + AUC."""
     quorum: float = Field(default=0.5, gt=0, le=1)
     """Share of the silos whose accepted update a round needs."""

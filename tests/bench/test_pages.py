@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from entente.bench import ablation, paper, scale
+from entente.bench import ablation, paper, rules, scale
 from entente.bench.cells import Cell, Label, Record, Row, Store
 from entente.bench.document import Document, Entry, Figure, Heading, Paragraph, Table, to_html, to_markdown
 from entente.bench.methods import METHODS, PAPER, RULES, change
-from entente.bench.paper import EULER
+from entente.bench.paper import DIRECTED
 from entente.bench.plots import bars, heat_map, lines
 from entente.bench.published_numbers import EFFECTIVENESS, published
 from entente.bench.published_numbers import METHODS as PUBLISHED_METHODS
@@ -21,6 +21,7 @@ from entente.bench.results import write_results
 from entente.bench.tables import tidy, write_outputs
 from entente.config import Experiment
 from entente.errors import StorageError, UsageError
+from entente.federation.aggregators import registry
 
 FACTS = {"command": "entente bench paper", "seeds": 3, "data": []}
 
@@ -168,7 +169,7 @@ def test_all_methods_of_one_seed_differ_only_by_what_the_method_changes() -> Non
     changed = {method.name: method.apply(base) for method in PAPER}
     assert {e.seed for e in changed.values()} == {3}
     assert changed["fedopt"].federation.epochs == 5
-    assert {e.federation.epochs for n, e in changed.items() if n != "fedopt"} == {1}
+    assert {e.federation.epochs for n, e in changed.items() if n != "fedopt"} == {"auto"}
     assert changed["non-fl"].mode == "non-fl"
     assert len({Cell(e, "d").key for e in changed.values()}) == len(PAPER)
 
@@ -177,7 +178,7 @@ def test_all_methods_of_one_seed_differ_only_by_what_the_method_changes() -> Non
 
 
 def test_every_variant_is_a_valid_experiment_and_another_one(small_company) -> None:  # type: ignore[no-untyped-def]
-    base = METHODS["entente"].apply(EULER.experiment(small_company, 0))
+    base = METHODS["entente"].apply(DIRECTED.experiment(small_company, 0))
     keys: dict[str, str] = {}
     for group, variants in ablation.VARIANTS.items():
         for name, changes in variants.items():
@@ -283,3 +284,24 @@ def test_a_request_plans_every_method_for_every_seed(monkeypatch, small_company,
     assert len(euler) == 2 * len(PAPER) + len(RULES)
     assert facts["seeds"] == 2
     assert {c.labels["seed"] for c in cells} == {0, 1}
+
+
+# ---- rules ---------------------------------------------------------------------------------
+
+
+def test_the_rules_page_marks_the_best_and_compares_with_entente_seed_by_seed() -> None:
+    rows = []
+    for seed in range(3):
+        for place, variant in enumerate(rules.VARIANTS):
+            labels: dict[str, Label] = {"dataset": "d", "k": 5, "rule": variant, "seed": seed}
+            rows.append(row(labels, 0.5 - 0.01 * place + 0.001 * seed + 1e-4 * (seed * place % 2)))
+    facts = {"command": "c", "seeds": 3, "data": [{"dataset": "d", "k": 5, "split": "s", "description": "x"}]}
+    page = to_markdown(rules.draw(rows, facts))
+    assert "| fedavg | **50.10 ± 0.10** |" in page
+    assert "**" not in page.split("| local-only |")[1]
+    assert page.count("better") == len(rules.VARIANTS) - 1 - list(rules.VARIANTS).index("entente")
+
+
+def test_every_rule_of_the_registry_is_in_the_rules_table() -> None:
+    named = {changes.get("federation.aggregation.rule", "entente") for changes in rules.VARIANTS.values()}
+    assert named == set(registry())

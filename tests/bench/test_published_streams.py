@@ -42,11 +42,11 @@ def test_no_training_event_has_a_node_that_is_new_in_the_test(tmp_path: Path) ->
 def test_a_finished_run_is_read_and_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for graph in TIME_WINDOW:
         write_stream(tmp_path / f"{graph}.npz")
-    first = rows(tmp_path, 5, tmp_path / "out", quick=True)
+    first = rows(tmp_path, range(5), tmp_path / "out", quick=True)
     assert {(row.method, row.graph, row.task) for row in first} == set(PUBLISHED)
     assert all(0 <= row.ours <= 100 and row.seeds == 1 for row in first)
     monkeypatch.setattr(published_streams, "tgn", lambda *_: pytest.fail("trained again"))
-    assert rows(tmp_path, 5, tmp_path / "out", quick=True) == first
+    assert rows(tmp_path, range(5), tmp_path / "out", quick=True) == first
 
 
 def test_figures_are_means_over_batches() -> None:

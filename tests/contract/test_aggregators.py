@@ -29,6 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "entente-component": {"rule": "entente", "scope": "component"},
     "entente-holders": {"rule": "entente", "rows": "holders"},
     "entente-adaptive": {"rule": "entente", "adaptive": True},
+    "entente-row-cap": {"rule": "entente", "row_cap": 2.0},
     "entente-no-acs": {"rule": "entente", "acs": False},
     "entente-no-sketch": {"rule": "entente", "sketch": False},
     "fedopt-yogi": {"rule": "fedopt", "server": "yogi"},

@@ -120,6 +120,30 @@ def test_rows_of_holders_stay_inside_the_bound(seed: int, silos: int) -> None:
     assert np.linalg.norm(result.astype(np.float64) - current) <= 1.8 * 5 * (1 + 1e-5)
 
 
+def test_a_row_moves_no_further_than_the_cap_times_a_typical_row() -> None:
+    layout = Layout(("t", "b"), ((6, 2), (3,)), ("ENC", "DEC"), tables=("t",))
+    rule = build(
+        Aggregation(rule="entente", row_cap=2.0, acs=False, sketch=False, c1=1.0, c2=0.0), layout, "euler"
+    )
+    current = np.zeros(layout.size, dtype=np.float32)
+    honest = np.zeros(layout.size, dtype=np.float32)
+    honest[:12:2] = 0.1  # every row moves by 0.1
+    honest[12:] = 0.5
+    rule.begin(current)
+    for name in "abc":
+        assert not rule.add(Contribution(name, honest)).clipped
+    rule.finish()
+    targeted = np.zeros(layout.size, dtype=np.float32)
+    targeted[0] = 3.0
+    targeted[12:] = 0.5
+    rule.begin(current)
+    credit = rule.add(Contribution("a", targeted))
+    assert credit.clipped and credit.norm == pytest.approx(np.linalg.norm(targeted))  # as it was sent
+    step = rule.finish()
+    assert step[0] == pytest.approx(0.2)  # twice the typical row
+    assert np.array_equal(step[12:], targeted[12:])  # other weights are not rows
+
+
 def test_an_adaptive_bound_follows_the_median_norm_and_never_exceeds_the_constant() -> None:
     rule = build(Aggregation(adaptive=True, bound=5.0), LAYOUT)
     bounds = []

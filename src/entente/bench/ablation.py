@@ -8,7 +8,7 @@ from typing import Any
 from entente.bench.cells import Cell, Label, Row
 from entente.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
 from entente.bench.methods import METHODS, change
-from entente.bench.paper import EULER
+from entente.bench.paper import DIRECTED
 from entente.bench.plots import lines
 from entente.bench.published_numbers import AUGMENTATION, REFERENCE_GRAPH, Published
 from entente.bench.request import Finished, Request, execute
@@ -82,7 +82,7 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     cells = []
     for seed in range(request.seeds):
         for name, prepared in data.items():
-            base = METHODS["entente"].apply(EULER.experiment(prepared, seed))
+            base = METHODS["entente"].apply(DIRECTED.experiment(prepared, seed))
             for group, variants in VARIANTS.items():
                 if request.quick and group not in QUICK:
                     continue
@@ -94,7 +94,7 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
                         "k": K,
                         "seed": seed,
                     }
-                    cells.append(Cell(change(base, changes), prepared.hash, labels, EULER.options))
+                    cells.append(Cell(change(base, changes), prepared.hash, labels, DIRECTED.options))
     facts = {
         "command": request.command,
         "seeds": request.seeds,

@@ -1,6 +1,6 @@
 """Data sets of the benchmarks: events and silos, prepared once under OUT/data and known by their hash.
 
-`simulated` and `simulated-scale` are made up here. `lanl-replay`, `lanl`, `optc` and `pivoting` are
+`simulated` and its sisters are made up here. `lanl-replay`, `lanl`, `optc` and `pivoting` are
 read from a folder that the user names; nothing is downloaded.
 """
 
@@ -260,9 +260,10 @@ MAKERS: Mapping[str, Callable[[str, Path, Path], Events]] = {
     "simulated": _company(4, 800, 8.0),
     "simulated-scale": _company(50, 2000, 8.0),
     "simulated-lab": _company(4, 200, 5.0),
+    "simulated-branches": _company(10, 200, 4.0),
     "lanl-replay": _lanl,
     "lanl": _lanl,
     "optc": _optc,
     "pivoting": _pivoting,
 }
-MADE_UP = ("simulated", "simulated-scale", "simulated-lab")
+MADE_UP = ("simulated", "simulated-scale", "simulated-lab", "simulated-branches")

@@ -31,6 +31,8 @@ class Setting:
     title: str
     changes: Mapping[str, Any]
     options: Mapping[str, Any]
+    as_paper: bool = True
+    """With the paper's learning rate for the data set; else with the detector's own."""
 
     @property
     def links(self) -> bool:
@@ -38,15 +40,23 @@ class Setting:
 
     def experiment(self, prepared: Prepared, seed: int, share: float = 1.0) -> Experiment:
         """The federated experiment; `share` takes only the first part of the events for link prediction."""
-        detector = {"name": self.name.partition("-")[0], "lr": prepared.events.lr}
+        detector = {"name": self.name.partition("-")[0]} | (
+            {"lr": prepared.events.lr} if self.as_paper else {}
+        )
         data = prepared.link_data(share) if self.links else {}
         return change(prepared.experiment(detector=detector, seed=seed), {**self.changes, **data})
 
 
-JBEIL = {"federation.rounds": 5, "detector.validation_events": 0.15 / 0.85}
-PUBLISHED_EULER = {"detector.decoder": "inner", "detector.task": "detection", "federation.rounds": 30}
+PAPERS = {"federation.epochs": 1, "federation.patience": 10}
+JBEIL = {**PAPERS, "federation.rounds": 5, "detector.validation_events": 0.15 / 0.85}
+PUBLISHED_EULER = {
+    **PAPERS,
+    "federation.rounds": 30,
+    "detector.decoder": "inner",
+    "detector.task": "detection",
+}
 EULER = Setting("euler", "Euler as published", PUBLISHED_EULER, {"task": "detection"})
-DIRECTED = Setting("euler-mlp", "Euler, our default", {"federation.rounds": 30}, {"task": "detection"})
+DIRECTED = Setting("euler-mlp", "Euler, our default", {}, {"task": "detection"}, as_paper=False)
 TRANSDUCTIVE = Setting("jbeil-transductive", "Jbeil, transductive", JBEIL, {"task": "link-prediction"})
 INDUCTIVE = Setting(
     "jbeil-inductive",

@@ -41,7 +41,7 @@ class Line:
 METHODS = ("euler", "euler-pairs", "streams")
 
 
-def run(data: Path, seeds: int, out: Path, quick: bool, only: str | None = None) -> list[Line]:
+def run(data: Path, seeds: range, out: Path, quick: bool, only: str | None = None) -> list[Line]:
     """All lines, from finished runs in `out` where there are any; `only` is one of METHODS.
 
     `euler-pairs` is Euler's detection with both directions of a held-out pair taken out, which the

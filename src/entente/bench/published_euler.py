@@ -86,16 +86,16 @@ def settings(graph: str, kind: str) -> EulerConfig:
     )
 
 
-def rows(data: Path, seeds: int, out: Path, quick: bool, whole_pairs: bool = False) -> list[Row]:
+def rows(data: Path, seeds: range, out: Path, quick: bool, whole_pairs: bool = False) -> list[Row]:
     """The 18 cells, or with `whole_pairs` detection alone; `data` holds the graphs, `out` finished runs."""
-    seeds, epochs = (1, QUICK_EPOCHS) if quick else (seeds, EPOCHS)
+    seeds, epochs = (seeds[:1], QUICK_EPOCHS) if quick else (seeds, EPOCHS)
     table = []
     for name in GRAPHS:
         graph = read_snapshots(data / f"{name}.npz")
         for kind, tasks in TASKS.items():
             if whole_pairs and kind != "detection":
                 continue
-            runs = [_recorded(out, graph, name, kind, seed, epochs, whole_pairs) for seed in range(seeds)]
+            runs = [_recorded(out, graph, name, kind, seed, epochs, whole_pairs) for seed in seeds]
             table += [
                 row for task in tasks for row in _rows(name, task, [run["found"][task] for run in runs])
             ]

@@ -208,16 +208,16 @@ def tgn(split: Split, seed: int, epochs: int, settings: JbeilConfig = TGN_SETTIN
     }
 
 
-def rows(data: Path, seeds: int, out: Path, quick: bool) -> list[Row]:
+def rows(data: Path, seeds: range, out: Path, quick: bool) -> list[Row]:
     """The table of both methods on both graphs; `data` holds the graphs, `out` the finished runs."""
-    seeds, epochs = (1, 2) if quick else (seeds, EPOCHS)
+    seeds, epochs = (seeds[:1], 2) if quick else (seeds, EPOCHS)
     table = []
     for graph, time_window in TIME_WINDOW.items():
         split = read_split(data / f"{graph}.npz")
         ap, auc = edgebank(split, time_window)
         table += _rows("EdgeBank", graph, "transductive", [(ap, auc)])
         runs = []
-        for seed in range(seeds):
+        for seed in seeds:
             path = out / f"tgn-{graph}-{epochs}-{seed}.json"
             if not path.exists():
                 found = tgn(split, seed, epochs)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from entente.artifacts import write_text
-from entente.bench import ablation, paper, scale
+from entente.bench import ablation, paper, robustness, rules, scale
 from entente.bench.cells import Row, Store, code_digest
 from entente.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table, to_markdown
 from entente.bench.findings import euler_parts, findings
@@ -27,7 +27,9 @@ def write_results(out: Path, page: Path) -> Document:
         )
     rows, facts = store.rows(paper.GRID)
     others = {
-        grid.GRID: (grid.draw, *store.rows(grid.GRID)) for grid in (ablation, scale) if store.has(grid.GRID)
+        grid.GRID: (grid.draw, *store.rows(grid.GRID))
+        for grid in (rules, ablation, scale, robustness)
+        if store.has(grid.GRID)
     }
     document = compose(rows, facts, others)
     write_text(page, to_markdown(document))

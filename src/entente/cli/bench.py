@@ -91,6 +91,30 @@ def ablation(
 
 
 @app.command()
+def rules(
+    out: Out = Path("bench"),
+    seeds: Seeds = 5,
+    quick: Quick = False,
+    data: Data = None,
+    only: Only = None,
+    workers: Workers = 2,
+    retry: Retry = False,
+    fresh: Fresh = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Every aggregation rule and option of Entente's, K = 3, 5, 10, nobody cheats.
+
+    Labels for --only: dataset, k, rule, seed.
+
+    Example: entente bench rules --quick --seeds 3 --out bench
+    """
+    from entente.bench.rules import run
+
+    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
+
+
+@app.command()
 def scale(
     out: Out = Path("bench"),
     seeds: Seeds = 3,
@@ -119,6 +143,7 @@ def published(
     data: Annotated[Path, typer.Option(help="Folder with enron10, dblp, fb, uci and enron (.npz).")],
     out: Out = Path("bench/published"),
     seeds: Seeds = 5,
+    first_seed: Annotated[int, typer.Option(min=0, help="Begin with this seed instead of 0.")] = 0,
     quick: Quick = False,
     only: Annotated[str | None, typer.Option(help="euler, euler-pairs or streams.")] = None,
     as_json: Json = False,
@@ -134,7 +159,7 @@ def published(
 
     if only is not None and only not in METHODS:
         raise UsageError(f"--only {only!r} is no table", remedy=f"Choose from: {', '.join(METHODS)}.")
-    lines = run(data, seeds, out, quick, only)
+    lines = run(data, range(first_seed, first_seed + seeds), out, quick, only)
     if as_json:
         print_json(to_plain(lines))
     else:

@@ -28,6 +28,8 @@ from entente.federation.release import Release
 from entente.federation.selection import Selection, summarise
 from entente.federation.watch import Watch
 
+EPOCHS = {"euler": 5}
+"""What `epochs = "auto"` stands for; 1 for every other detector."""
 NO_FAILURES: Mapping[str, str] = {}
 
 
@@ -55,6 +57,7 @@ class Coordinator:
         self.quorum = max(1, math.ceil(config.quorum * len(silos)))
         self.round = 0
         self.stopped: str | None = None
+        self._epochs = EPOCHS.get(detector, 1) if config.epochs == "auto" else config.epochs
         self._rule = build(config.aggregation, layout, detector)
         self._release = Release(privacy, self._rule, len(silos), seed)
         self._bootstrap = Bootstrap(config, self._rule, self.silos, self.quorum, _reference_seed(seed))
@@ -107,7 +110,7 @@ class Coordinator:
                 self._task = TrainTask(
                     self._id,
                     round=self.round + 1,
-                    epochs=self.config.epochs,
+                    epochs=self._epochs,
                     proximal=self._rule.proximal,
                     weights=self.weights,
                 )

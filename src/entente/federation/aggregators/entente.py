@@ -11,7 +11,7 @@ taken from a silo. K is the number of updates accepted in the round.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ class Entente(Aggregator):
         super().__init__(config, layout)
         parts = tuple(layout.component_spans().values())
         self._groups = parts if config.scope == "component" else ((slice(0, layout.size),),)
+        self._recent_rows: Float64 = np.empty((0, len(layout.tables)))  # median row steps of the same
         self._recent: Float64 = np.empty((0, len(self._groups)))  # median norms of the last rounds
 
     @property
@@ -46,6 +47,7 @@ class Entente(Aggregator):
         self._sum = Summation(current, self._groups)
         self._bounds = self._round_bounds()
         self._norms: list[tuple[float, ...]] = []
+        self._row_steps: list[list[float]] = [[] for _ in self.layout.tables]
         self._holders = {
             name: np.zeros(self.layout.shapes[self.layout.names.index(name)][0], dtype=np.int32)
             for name in self.layout.tables
@@ -54,6 +56,10 @@ class Entente(Aggregator):
 
     def add(self, contribution: Contribution) -> Credit:
         geometry = self._sum.measure(contribution.vector)
+        vector, sent = contribution.vector, geometry.norm
+        if self.config.row_cap > 0:
+            vector = self._cap_rows(vector)
+            geometry = self._sum.measure(vector)
         similarity = min(1.0, max(0.0, contribution.similarity)) if self.config.sketch else 1.0
         cosine, distance = max(0.0, geometry.cosine), min(self.config.omega, geometry.norm)
         scaling = cosine * distance if self.config.acs else 1.0
@@ -62,10 +68,11 @@ class Entente(Aggregator):
             min(1.0, bound / norm) if norm > 0 else 1.0
             for bound, norm in zip(self._bounds, geometry.norms, strict=True)
         ]
-        self._sum.add(contribution.vector, [r * factor for factor in shrink])
+        self._sum.add(vector, [r * factor for factor in shrink])
         self._norms.append(geometry.norms)
-        self._count_holders(contribution.vector)
-        return Credit(similarity, cosine, distance, r, geometry.norm, clipped=min(shrink) < 1.0)
+        self._count_holders(vector)
+        clipped = min(shrink) < 1.0 or geometry.norm < sent
+        return Credit(similarity, cosine, distance, r, sent, clipped)
 
     def finish(self) -> Vector:
         if not self._norms:
@@ -74,8 +81,9 @@ class Entente(Aggregator):
         step = self._sum.step(len(self._norms) if mean else 1.0)
         if self._holders and mean:
             self._average_over_holders(step)
-        medians = np.median(np.array(self._norms), axis=0)
-        self._recent = np.concatenate((self._recent, medians[None]))[-REMEMBERED_ROUNDS:]
+        self._recent = _remember(self._recent, self._norms)
+        if self.config.row_cap > 0:
+            self._recent_rows = _remember(self._recent_rows, list(zip(*self._row_steps, strict=True)))
         return moved(self._sum.current, step)
 
     # ---- the bound -------------------------------------------------------------------------
@@ -105,6 +113,31 @@ class Entente(Aggregator):
         longest = self.largest_contribution * min(constant, math.inf if clip is None else clip)
         return 2.0 * longest / (silos if mean else 1) if math.isfinite(longest) else None
 
+    # ---- row_cap ---------------------------------------------------------------------------
+
+    def _cap_rows(self, vector: Vector) -> Vector:
+        """The update with no identity row's step longer than row_cap times the typical one.
+
+        Typical is the median of recent rounds' medians over silos; before there is a round, the median
+        of the silo's own rows. A row that did not move does not count.
+        """
+        capped = vector.copy()
+        spans = self.layout.spans()
+        for index, name in enumerate(self.layout.tables):
+            count = self.layout.shapes[self.layout.names.index(name)][0]
+            current = self._sum.current[spans[name]].reshape(count, -1)
+            rows = capped[spans[name]].reshape(count, -1)
+            step = rows.astype(np.float64) - current
+            length = np.sqrt(np.add.reduce(step * step, axis=1))
+            moved_rows = length[length > 0]
+            own = float(np.median(moved_rows)) if len(moved_rows) else 0.0
+            self._row_steps[index].append(own)
+            known = self._recent_rows[:, index]
+            allowed = self.config.row_cap * (float(np.median(known)) if len(known) else own)
+            over = length > allowed
+            rows[over] = current[over] + step[over] * (allowed / length[over])[:, None]
+        return capped
+
     # ---- rows = "holders" ------------------------------------------------------------------
 
     def _count_holders(self, vector: Vector) -> None:
@@ -131,8 +164,16 @@ class Entente(Aggregator):
                     step[span] *= allowed / length
 
     def state(self) -> Arrays:
-        return {"norms": self._recent.copy()} if len(self._recent) else {}
+        kept = {"norms": self._recent, "rows": self._recent_rows}
+        return {name: array.copy() for name, array in kept.items() if array.size}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         if "norms" in state:
             self._recent = np.array(state["norms"], dtype=np.float64)
+        if "rows" in state:
+            self._recent_rows = np.array(state["rows"], dtype=np.float64)
+
+
+def _remember(recent: Float64, found: Sequence[Sequence[float]]) -> Float64:
+    """The last rounds' medians over silos, with this round's."""
+    return np.concatenate((recent, np.median(np.array(found), axis=0)[None]))[-REMEMBERED_ROUNDS:]

@@ -1,0 +1,124 @@
+"""`bench rules`: every aggregation rule and every option of Entente's, for several K, without an attacker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from entente.bench.cells import Cell, Label, Row
+from entente.bench.datasets import Prepared
+from entente.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
+from entente.bench.methods import change
+from entente.bench.paper import DIRECTED
+from entente.bench.request import Finished, Request, execute
+from entente.bench.tables import distinct, failures, interval, marks, percent, summary, versus, where
+
+GRID = "rules"
+KS = (3, 5, 10)
+QUICK_K = (5,)
+COMPANY = "simulated-branches"
+REAL = ("lanl-replay", "lanl", "optc")
+_RULE = "federation.aggregation."
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "fedavg": {_RULE + "rule": "fedavg"},
+    "fedavg-n": {_RULE + "rule": "fedavg-n"},
+    "fedprox": {_RULE + "rule": "fedprox"},
+    "fedopt, Adam": {_RULE + "rule": "fedopt"},
+    "fedopt, Yogi": {_RULE + "rule": "fedopt", _RULE + "server": "yogi"},
+    "entente": {},
+    "entente-ub": {_RULE + "rule": "entente-ub"},
+    "entente, rows of holders": {_RULE + "rows": "holders"},
+    "entente, adaptive bound": {_RULE + "adaptive": True},
+    "entente, row cap 2": {_RULE + "row_cap": 2.0},
+    "entente, bound per component": {_RULE + "scope": "component"},
+    "entente, sum": {_RULE + "reduction": "sum"},
+    "entente, J = 1": {_RULE + "sketch": False},
+    "median": {_RULE + "rule": "median"},
+    "trimmed mean": {_RULE + "rule": "trimmed-mean"},
+    "krum": {_RULE + "rule": "krum"},
+    "multi-krum": {_RULE + "rule": "multi-krum"},
+    "geometric median": {_RULE + "rule": "geometric-median"},
+    "centred clipping": {_RULE + "rule": "centred-clipping"},
+    "local-only": {"mode": "local-only"},
+    "non-fl": {"mode": "non-fl"},
+}
+"""Row of the table -> what it changes in the default experiment."""
+
+MAIN = "entente"
+
+
+def run(request: Request) -> Finished:
+    """Run the rules on a simulated company, and on the data sets that `sources` names."""
+    cells, facts = plan(request)
+    return execute(request, GRID, cells, facts, draw)
+
+
+def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
+    """Seeds are the outermost loop, so that an interrupted table is whole for fewer seeds."""
+    names = [COMPANY, *(name for name in REAL if name in request.sources)]
+    ks = QUICK_K if request.quick else KS
+    data = [request.library.prepare(name, k) for name in names for k in ks]
+    cells = [
+        Cell(
+            change(DIRECTED.experiment(prepared, seed), changes),
+            prepared.hash,
+            labels_of(prepared, variant, seed),
+            DIRECTED.options,
+        )
+        for seed in range(request.seeds)
+        for prepared in data
+        for variant, changes in VARIANTS.items()
+    ]
+    facts = {
+        "command": request.command,
+        "seeds": request.seeds,
+        "data": [prepared.facts() for prepared in data],
+    }
+    return cells, facts
+
+
+def labels_of(prepared: Prepared, variant: str, seed: int) -> dict[str, Label]:
+    return {"dataset": prepared.events.name, "k": prepared.k, "rule": variant, "seed": seed}
+
+
+# ---- the page ------------------------------------------------------------------------------
+
+
+def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
+    blocks: list[Block] = [
+        Paragraph(
+            f"Euler with our default settings, nobody cheats; AP and AUC in percent, mean ± standard "
+            f"deviation over {facts['seeds']} seeds. Differences are Entente's AP minus the row's, seed by "
+            "seed, in percent points with a 95 % interval."
+        ),
+        Command(str(facts["command"])),
+    ]
+    for dataset in distinct(rows, "dataset"):
+        described = [item for item in facts["data"] if item["dataset"] == dataset]
+        silos = "; ".join(f"K = {item['k']}: {item['split']}" for item in described)
+        blocks += [Heading(dataset), Paragraph(f"{described[0]['description']}. Silos: {silos}.")]
+        for k in distinct(where(rows, dataset=dataset), "k"):
+            blocks.append(table(where(rows, dataset=dataset, k=k), k))
+    failed = failures(rows)
+    if failed is not None:
+        blocks += [Heading("Failed cells"), failed]
+    return Document("Aggregation rules without an attacker", blocks)
+
+
+def table(rows: Sequence[Row], k: int) -> Table:
+    """All rules for one K; those that federate compete for the marks."""
+    variants = distinct(rows, "rule")
+    found = {figure: {v: summary(where(rows, rule=v), figure) for v in variants} for figure in ("ap", "auc")}
+    federated = [v for v in variants if "mode" not in VARIANTS[v]]
+    ranks = {figure: marks({v: values[v].mean for v in federated}) for figure, values in found.items()}
+    body = []
+    for variant in variants:
+        entries = [Entry(variant)]
+        entries += [percent(values[variant], ranks[f].get(variant, "")) for f, values in found.items()]
+        compared = versus(rows, {"rule": MAIN}, {"rule": variant}, "ap")
+        same = variant == MAIN or MAIN not in variants
+        entries += [Entry("" if same else interval(compared)), Entry("" if same else compared.verdict)]
+        body.append(entries)
+    columns = ("rule", "AP", "AUC", "Entente − it, AP [95 %]", "Entente is")
+    return Table(columns, body, caption=f"K = {k}")
