@@ -138,7 +138,8 @@ def test_a_row_moves_no_further_than_the_cap_times_a_typical_row() -> None:
     targeted[12:] = 0.5
     rule.begin(current)
     credit = rule.add(Contribution("a", targeted))
-    assert credit.clipped and credit.norm == pytest.approx(np.linalg.norm(targeted))  # as it was sent
+    assert credit.clipped
+    assert credit.norm == pytest.approx(np.linalg.norm(targeted))  # as it was sent
     step = rule.finish()
     assert step[0] == pytest.approx(0.2)  # twice the typical row
     assert np.array_equal(step[12:], targeted[12:])  # other weights are not rows
