@@ -134,10 +134,10 @@ class Aggregation(Section):
     """Upper bound of the distance D."""
     bound: float | Literal["auto"] = "auto"
     """Norm bound M; auto = the paper's 5 for Euler and 70 for Jbeil."""
-    adaptive: bool = False
-    """Derive M from a robust statistic of recent update norms instead of the constant."""
-    adaptive_factor: float = Field(default=2.0, gt=0)
-    """Adaptive bound = this times the median of recent accepted norms, never above the constant M."""
+    adaptive: bool = True
+    """After the first round M follows the norms of recent updates instead of staying at `bound`."""
+    adaptive_factor: float = Field(default=1.0, gt=0)
+    """Adaptive M = this times the median over the last five rounds of the median norm over silos."""
     scope: Literal["model", "component"] = "model"
     """Bound the whole update, or ENC, TEMP and DEC apart as the paper's Algorithm 4 writes."""
     reduction: Literal["mean", "sum"] = "mean"

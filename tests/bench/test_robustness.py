@@ -42,7 +42,7 @@ def test_every_attack_and_every_rule_has_its_place(lab: Lab) -> None:
 
 
 def test_the_story_holds_the_papers_steps_every_attack_and_a_clean_run_for_each_rule(lab: Lab) -> None:
-    cells = lab.story(matrix=True)
+    cells = lab.story(whole=True)
     steps = {(c.labels["p"], c.labels["gamma"]) for c in cells if c.labels["part"] == "paper's attack"}
     assert steps == set(PAPER_STEPS)
     assert labels_of(cells, "attack") == {"none", *THREATS}
@@ -65,7 +65,7 @@ def test_the_full_grid_is_the_whole_product_without_doubles(lab: Lab) -> None:
 def test_the_quick_grid_is_small_and_part_of_nothing_else(lab: Lab) -> None:
     cells = Lab(lab.prepared, lab.order, 0, short=True).quick()
     assert len(cells) <= 40
-    assert not {c.key for c in cells} & {c.key for c in lab.story(matrix=True)}
+    assert not {c.key for c in cells} & {c.key for c in lab.story(whole=True)}
 
 
 def test_the_silo_that_sees_most_malicious_pairs_comes_first(lab: Lab) -> None:

@@ -28,7 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     **{name: {"rule": name} for name in RULES},
     "entente-component": {"rule": "entente", "scope": "component"},
     "entente-holders": {"rule": "entente", "rows": "holders"},
-    "entente-adaptive": {"rule": "entente", "adaptive": True},
+    "entente-constant": {"rule": "entente", "adaptive": False},
     "entente-row-cap": {"rule": "entente", "row_cap": 2.0},
     "entente-no-acs": {"rule": "entente", "acs": False},
     "entente-no-sketch": {"rule": "entente", "sketch": False},
@@ -92,7 +92,7 @@ def test_identical_silos_make_the_step_of_one(variant: str, current, update, sil
 @given(current=vectors, update=vectors, silos=st.integers(2, 6))
 @quick
 def test_reduction_sum_makes_k_steps_of_one(current, update, silos: int) -> None:
-    rule = rule_of("entente", reduction="sum")
+    rule = rule_of("entente-constant", reduction="sum")
     alone = one_round(rule, current, [update])
     together = one_round(rule, current, [update.copy() for _ in range(silos)])
     step = alone.astype(np.float64) - current
@@ -137,7 +137,7 @@ def test_any_bytes_are_refused_or_leave_the_model_finite(variant: str, current, 
         {"scope": "component"},
         {"rows": "holders"},
         {"rows": "holders", "scope": "component"},
-        {"adaptive": True},
+        {"row_cap": 2.0},
         {"acs": False},
         {"c1": 3.0, "omega": 0.1},
     ],
@@ -171,7 +171,7 @@ def test_ententes_two_bounds_hold_for_any_bytes(options, current, updates, j: fl
 @quick
 def test_one_silo_moves_entente_by_no_more_than_its_stated_influence(current, honest, one, other) -> None:
     results = []
-    rule = rule_of("entente")
+    rule = rule_of("entente-constant")
     for wild in (one, other):
         if not np.isfinite(wild).all():
             return

@@ -11,10 +11,13 @@ from entente.config import Privacy
 from entente.errors import ConfigError
 from entente.federation.aggregators import registry
 
+CONSTANT = {"adaptive": False}
+"""A bound that follows the silos' norms cannot be calibrated to."""
+
 
 def test_central_noise_is_scaled_to_the_sensitivity_of_the_round(federated) -> None:
     privacy = Privacy(mechanism="central", sigma=2.0)
-    run = federated(silos=4, privacy=privacy).run()
+    run = federated(silos=4, privacy=privacy, options=CONSTANT).run()
     lines = [record["privacy"] for record in run.records if record["kind"] == "train"]
     for line in lines:
         assert line["sensitivity"] == pytest.approx(2 * (0.8 + 0.2 * 5) * 5 / 4)
@@ -26,7 +29,7 @@ def test_central_noise_is_scaled_to_the_sensitivity_of_the_round(federated) -> N
 
 
 def test_a_round_below_quorum_releases_nothing(federated) -> None:
-    run = federated(silos=4, privacy=Privacy(mechanism="central"))
+    run = federated(silos=4, privacy=Privacy(mechanism="central"), options=CONSTANT)
     while run.coordinator.next_task().kind != "train":
         run.step()
     run.step(lambda task, replies: replies[:1])
@@ -61,7 +64,7 @@ CALIBRATED = {
 def test_central_noise_needs_a_rule_with_a_bound_on_one_silo(federated, rule: str) -> None:
     clipped = Privacy(mechanism="central", clip=1.0)
     if rule in CALIBRATED:
-        federated(rule=rule, privacy=clipped).run()
+        federated(rule=rule, privacy=clipped, options=CONSTANT).run()
     else:
         with pytest.raises(ConfigError, match="cannot be calibrated"):
             federated(rule=rule, privacy=clipped)
@@ -71,7 +74,7 @@ def test_central_noise_needs_a_rule_with_a_bound_on_one_silo(federated, rule: st
 
 
 def test_rows_of_holders_have_the_influence_of_the_whole_step(federated) -> None:
-    holders = {"rows": "holders"}
+    holders = {"rows": "holders", **CONSTANT}
     rule = federated(options=holders).coordinator._rule
     assert rule.influence(4, None) == rule.influence(4, 0.1) == pytest.approx(2 * 1.8 * 5)
     with pytest.raises(ConfigError, match="cannot be calibrated"):
@@ -106,7 +109,9 @@ def test_no_silo_moves_the_model_further_than_the_noise_is_scaled_to(federated, 
                 w[...] = goal
             return replies
 
-        run = federated(silos=5, rule=rule, rounds=1, privacy=Privacy(clip=clip)).run(tamper)
+        run = federated(silos=5, rule=rule, rounds=1, privacy=Privacy(clip=clip), options=CONSTANT).run(
+            tamper
+        )
         results.append(run.coordinator.layout.flatten(run.coordinator.weights).astype(np.float64))
     allowed = run.coordinator._rule.influence(5, clip)
     assert math.isfinite(allowed)
@@ -123,7 +128,11 @@ def test_secret_noise_differs_from_run_to_run_and_seeded_noise_does_not(federate
 
 
 def test_seeded_noise_is_said_to_protect_from_nobody_who_knows_the_seed(federated) -> None:
-    seeded = federated(privacy=Privacy(mechanism="central")).coordinator.privacy_report()
-    secret = federated(privacy=Privacy(mechanism="central", randomness="secret")).coordinator.privacy_report()
+    seeded, secret = (
+        federated(
+            privacy=Privacy(mechanism="central", randomness=kind), options=CONSTANT
+        ).coordinator.privacy_report()
+        for kind in ("seeded", "secret")
+    )
     assert "knows the seed" in seeded["guarantee"]
     assert "knows the seed" not in secret["guarantee"]

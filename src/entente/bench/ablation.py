@@ -40,7 +40,13 @@ VARIANTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         for c1, c2 in ((1.0, 0.0), (0.5, 0.5), (0.2, 0.8), (0.0, 1.0))
     },
     "omega": {f"ω = {omega:g}": {_RULE + "omega": omega} for omega in (0.5, 1.0, 2.0, 10.0)},
-    "M": {f"M = {bound:g}": {_RULE + "bound": bound} for bound in (0.5, 1.0, 2.5, 10.0)},
+    "M": {
+        **{
+            f"M = {bound:g}": {_RULE + "adaptive": False, _RULE + "bound": bound}
+            for bound in (1.0, 5.0, 25.0)
+        },
+        **{f"M = {factor:g} typical norms": {_RULE + "adaptive_factor": factor} for factor in (0.5, 2.0)},
+    },
     # r = c1 * J + c2 with J = 1 and c2 = 0: every silo counts the same, FedAVG with another step length.
     "step size": {
         **{

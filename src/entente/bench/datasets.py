@@ -39,6 +39,8 @@ class Events:
     """Second by which 0, 1, ... 100 % of the events have happened."""
     view: str = "auto"
     """How the block model looks at the events."""
+    rounds: int = 30
+    """Rounds of our own settings; fewer where a round is long."""
     sites: Path | None = None
     """Host list with a column `site`, where the company has sites."""
 
@@ -218,7 +220,7 @@ def _lanl(name: str, folder: Path, source: Path) -> Events:
     _ingest([logs], folder, "lanl-auth", labels, ntlm=True)
     what = "LANL replay" if name == "lanl-replay" else "LANL cyber1"
     description = f"{what}, NTLM, 30-minute windows, first 42 hours for training"
-    return Events(name, folder / "events", "", 1800.0, 42 * HOUR, 0.01, description, view="auth")
+    return Events(name, folder / "events", "", 1800.0, 42 * HOUR, 0.01, description, view="auth", rounds=15)
 
 
 def _optc(name: str, folder: Path, source: Path) -> Events:

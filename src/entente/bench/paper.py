@@ -32,7 +32,7 @@ class Setting:
     changes: Mapping[str, Any]
     options: Mapping[str, Any]
     as_paper: bool = True
-    """With the paper's learning rate for the data set; else with the detector's own."""
+    """With the paper's learning rate for the data set; else with our own defaults."""
 
     @property
     def links(self) -> bool:
@@ -44,10 +44,11 @@ class Setting:
             {"lr": prepared.events.lr} if self.as_paper else {}
         )
         data = prepared.link_data(share) if self.links else {}
-        return change(prepared.experiment(detector=detector, seed=seed), {**self.changes, **data})
+        rounds = {} if self.as_paper else {"federation.rounds": prepared.events.rounds}
+        return change(prepared.experiment(detector=detector, seed=seed), {**self.changes, **rounds, **data})
 
 
-PAPERS = {"federation.epochs": 1, "federation.patience": 10}
+PAPERS = {"federation.epochs": 1, "federation.patience": 10, "federation.aggregation.adaptive": False}
 JBEIL = {**PAPERS, "federation.rounds": 5, "detector.validation_events": 0.15 / 0.85}
 PUBLISHED_EULER = {
     **PAPERS,

@@ -28,7 +28,7 @@ class Release:
                 raise ConfigError(
                     f"central noise cannot be calibrated: rule {rule.name!r} has no known bound on one silo",
                     where="privacy.mechanism",
-                    remedy="Set privacy.clip, turn off adaptive bounds, or choose entente or fedavg.",
+                    remedy="Set federation.aggregation.adaptive to false (Entente) or privacy.clip (FedAVG).",
                 )
             self._accountant.epsilon(privacy.delta)
 

@@ -93,17 +93,17 @@ class Entente(Aggregator):
         return math.hypot(*self._round_bounds()) if self.bounded else None
 
     def _round_bounds(self) -> list[float]:
-        """M per group: the constant, or less where recent norms say that less is enough."""
+        """M per group: the constant, or what recent norms say. No minority of silos moves a median."""
         if not self.bounded:
             return [math.inf] * len(self._groups)
         constant = float(self.config.bound)
         if not self.config.adaptive or not len(self._recent):
             return [constant] * len(self._groups)
         typical = self.config.adaptive_factor * np.median(self._recent, axis=0)
-        return [min(constant, float(value)) if value > 0 else constant for value in typical]
+        return [float(value) if value > 0 else constant for value in typical]
 
     def influence(self, silos: int, clip: float | None) -> float | None:
-        if self.config.adaptive:
+        if self.config.adaptive and self.bounded:
             return None  # M then depends on every silo's earlier norms
         constant = float(self.config.bound) * math.sqrt(len(self._groups)) if self.bounded else math.inf
         mean = self.config.reduction == "mean"
