@@ -83,7 +83,9 @@ def test_rows_of_holders_have_the_influence_of_the_whole_step(federated) -> None
 
 def test_central_noise_refuses_a_bound_that_depends_on_the_silos(federated) -> None:
     with pytest.raises(ConfigError, match="adaptive"):
-        federated(privacy=Privacy(mechanism="central", clip=1.0), options={"adaptive": True})
+        federated(privacy=Privacy(mechanism="central", clip=1.0))
+    with pytest.raises(ConfigError, match="cannot be calibrated"):
+        federated(privacy=Privacy(mechanism="central", clip=1.0), options={"row_cap": 2.0, **CONSTANT})
 
 
 @pytest.mark.parametrize("rule", sorted(registry()))

@@ -297,6 +297,25 @@ def test_times_without_a_zone_are_utc_unless_told(tmp_path: Path) -> None:
     assert ((utc - prague) // 3_600_000_000).tolist() == [1, 2, 0]
 
 
+def test_a_column_may_be_mapped_to_its_own_name_but_not_twice(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("time,src,dst\n1,a,b\n")
+    own = (("time", "time"), ("src", "src"), ("dst", "dst"))
+    assert run(tmp_path / "t.csv", tmp_path / "events", "csv", options=Options(columns=own)).rows == 1
+    with pytest.raises(UsageError, match="mapped twice"):
+        twice = (("src", "dst"), ("dst", "dst"))
+        run(tmp_path / "t.csv", tmp_path / "events", "csv", options=Options(columns=twice))
+
+
+def test_times_in_the_wrong_unit_are_noticed_and_the_old_result_stays(tmp_path: Path) -> None:
+    lines = "".join(f"{1_700_000_000_000_000 + i * 9_000_000_000},a,b\n" for i in range(5000))
+    (tmp_path / "t.csv").write_text("time,src,dst\n" + lines)
+    right = Options(time_unit="us")
+    kept = run(tmp_path / "t.csv", tmp_path / "events", "csv", options=right)
+    with pytest.raises(LogError, match="different days"):
+        run(tmp_path / "t.csv", tmp_path / "events", "csv")
+    assert len(load_events(tmp_path / "events")) == kept.rows == 5000
+
+
 def test_a_table_is_read_through_a_mapping(tmp_path: Path) -> None:
     (tmp_path / "proxy.txt").write_text(
         "when;client;server;who;n\n1700000000123;ws1;srv 1;anna;3\n1700000000124;ws2;-;bob;4\n"

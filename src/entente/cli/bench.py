@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,76 +67,56 @@ def paper(
     _show(run(replace(request, link_share=link_share)), as_json)
 
 
-@app.command()
-def ablation(
-    out: Out = Path("bench"),
-    seeds: Seeds = 5,
-    quick: Quick = False,
-    data: Data = None,
-    only: Only = None,
-    workers: Workers = 2,
-    retry: Retry = False,
-    fresh: Fresh = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """What each part of Entente is worth: one thing changed at a time.
+def _grid(name: str, seeds: int, help_: str) -> None:
+    """A command for a grid that takes the common options and nothing else."""
 
-    Labels for --only: dataset, group, variant, seed.
-
-    Example: entente bench ablation --quick --only group=parts --out bench
-    """
-    from entente.bench.ablation import run
-
-    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
+    @app.command(name, help=help_)
+    def command(
+        out: Out = Path("bench"),
+        seeds: Seeds = seeds,
+        quick: Quick = False,
+        data: Data = None,
+        only: Only = None,
+        workers: Workers = 2,
+        retry: Retry = False,
+        fresh: Fresh = False,
+        as_json: Json = False,
+        quiet: Quiet = False,
+    ) -> None:
+        run = import_module(f"entente.bench.{name}").run
+        _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
 
 
-@app.command()
-def rules(
-    out: Out = Path("bench"),
-    seeds: Seeds = 5,
-    quick: Quick = False,
-    data: Data = None,
-    only: Only = None,
-    workers: Workers = 2,
-    retry: Retry = False,
-    fresh: Fresh = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+_grid(
+    "rules",
+    5,
     """Every aggregation rule and option of Entente's, K = 3, 5, 10, nobody cheats.
 
     Labels for --only: dataset, k, rule, seed.
 
     Example: entente bench rules --quick --seeds 3 --out bench
-    """
-    from entente.bench.rules import run
+    """,
+)
+_grid(
+    "ablation",
+    5,
+    """What each part of Entente is worth: one thing changed at a time.
 
-    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
+    Labels for --only: dataset, group, variant, seed.
 
-
-@app.command()
-def scale(
-    out: Out = Path("bench"),
-    seeds: Seeds = 3,
-    quick: Quick = False,
-    data: Data = None,
-    only: Only = None,
-    workers: Workers = 2,
-    retry: Retry = False,
-    fresh: Fresh = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+    Example: entente bench ablation --quick --only group=parts --out bench
+    """,
+)
+_grid(
+    "scale",
+    3,
     """More silos: time, bytes, memory, AP and AUC for K = 5, 10, 20, 50.
 
     Labels for --only: dataset, k, method, seed.
 
     Example: entente bench scale --quick --out bench
-    """
-    from entente.bench.scale import run
-
-    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
+    """,
+)
 
 
 @app.command()

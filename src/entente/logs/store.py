@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from entente.errors import StorageError, UsageError
+from entente.errors import LogError, StorageError, UsageError
 from entente.logs.manifest import MANIFEST
 from entente.logs.schema import DAY, EVENT_SCHEMA
 
@@ -26,6 +26,8 @@ HELD = 16 * BLOCK
 """Rows held for all days together before the fullest day is written out."""
 FIRST_DAY = datetime(1970, 1, 1, tzinfo=UTC)
 OPEN_FILES = 64
+MOST_DAYS = 3660
+"""Ten years of logs are a mistake in the unit of time; a file per day for them would fill the disk."""
 """A day that is written again after its file was closed gets another file."""
 NAMES = ("src", "dst", "user", "kind")
 ENCODED_SCHEMA = pa.schema(
@@ -204,6 +206,11 @@ class EventWriter:
             self._flush(max(sorted(self._held_rows), key=lambda day: self._held_rows[day]))
 
     def _hold(self, day: int, rows: pa.Table) -> None:
+        if day not in self.days and len(self.days) >= MOST_DAYS:
+            raise LogError(
+                f"the events lie on more than {MOST_DAYS:,} different days",
+                remedy="Their times are read in the wrong unit. csv: --map time_unit=ms, us or ns.",
+            )
         self._held.setdefault(day, []).append(rows)
         self._held_rows[day] = self._held_rows.get(day, 0) + rows.num_rows
         self.days[day] = self.days.get(day, 0) + rows.num_rows

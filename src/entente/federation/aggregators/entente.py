@@ -103,8 +103,8 @@ class Entente(Aggregator):
         return [float(value) if value > 0 else constant for value in typical]
 
     def influence(self, silos: int, clip: float | None) -> float | None:
-        if self.config.adaptive and self.bounded:
-            return None  # M then depends on every silo's earlier norms
+        if (self.config.adaptive and self.bounded) or self.config.row_cap > 0:
+            return None  # what other silos may send then depends on this one's earlier updates
         constant = float(self.config.bound) * math.sqrt(len(self._groups)) if self.bounded else math.inf
         mean = self.config.reduction == "mean"
         if mean and self.config.rows == "holders":

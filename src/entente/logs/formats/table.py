@@ -93,7 +93,8 @@ def _chosen(columns: tuple[str, ...], options: Options) -> dict[str, str]:
                 f"--map {name}={wanted}: the file has no such column",
                 remedy=f"The file has: {', '.join(columns)}.",
             )
-        chosen = {other: column for other, column in chosen.items() if column != wanted or other in mapped}
+        explicit = mapped.keys() - {name}
+        chosen = {other: column for other, column in chosen.items() if column != wanted or other in explicit}
         if wanted in chosen.values():
             raise UsageError(f"--map {name}={wanted}: that column is mapped twice")
         chosen[name] = wanted
