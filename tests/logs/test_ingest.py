@@ -301,8 +301,8 @@ def test_a_column_may_be_mapped_to_its_own_name_but_not_twice(tmp_path: Path) ->
     (tmp_path / "t.csv").write_text("time,src,dst\n1,a,b\n")
     own = (("time", "time"), ("src", "src"), ("dst", "dst"))
     assert run(tmp_path / "t.csv", tmp_path / "events", "csv", options=Options(columns=own)).rows == 1
+    twice = (("src", "dst"), ("dst", "dst"))
     with pytest.raises(UsageError, match="mapped twice"):
-        twice = (("src", "dst"), ("dst", "dst"))
         run(tmp_path / "t.csv", tmp_path / "events", "csv", options=Options(columns=twice))
 
 
