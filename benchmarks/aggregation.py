@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import numpy as np
 from entente.config import Aggregation
 from entente.federation.aggregators import build
 from entente.federation.aggregators.base import Contribution, Layout
+from timing import least
 
 Weights = dict[str, Any]
 
@@ -46,16 +45,6 @@ def streaming(layout: Layout, rule: str, current: Weights, updates: list[Weights
     for number, update in enumerate(updates):
         aggregator.add(Contribution(f"s{number:02d}", layout.flatten(update, out=lent), 0.5))
     return layout.unflatten(aggregator.finish())
-
-
-def least(work: Callable[[], Any], times: int) -> float:
-    """Processor seconds of the best of several runs: other programs on the machine count less."""
-    best = float("inf")
-    for _ in range(times):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def main() -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import time
-from collections.abc import Callable
-from typing import Any
 
 from entente.federation.reference import barabasi_albert
+from timing import least
 
 WORD = (1 << 64) - 1
 
@@ -55,16 +53,6 @@ def library_generator_in_plain_python(n: int, m: int, seed: int) -> list[tuple[i
             chosen.add(rng.choice(ends))
         targets = list(chosen)
     return edges
-
-
-def least(work: Callable[[], Any], times: int) -> float:
-    """Processor seconds of the best of several runs: other programs on the machine count less."""
-    best = float("inf")
-    for _ in range(times):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def main() -> None:

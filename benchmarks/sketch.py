@@ -8,13 +8,12 @@ import json
 import resource
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from entente.federation.reference import barabasi_albert
 from entente.federation.sketch import sketch
+from timing import least
 
 
 def plain_sketch(edges: list[tuple[int, int]], iterations: int = 3) -> Counter[bytes]:
@@ -35,16 +34,6 @@ def plain_sketch(edges: list[tuple[int, int]], iterations: int = 3) -> Counter[b
         }
         histogram.update(labels.values())
     return histogram
-
-
-def least(work: Callable[[], Any], times: int) -> float:
-    """Processor seconds of the best of several runs: other programs on the machine count less."""
-    best = float("inf")
-    for _ in range(times):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
 
 
 def main() -> None:
