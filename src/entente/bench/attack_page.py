@@ -151,8 +151,8 @@ def every_attack(rows: Sequence[Row], titles: Mapping[str, str]) -> list[Block]:
     blocks: list[Block] = [
         Heading("Every attack against every rule", 3),
         Paragraph(
-            "Each attack at its strongest. Figures over honest silos; – is a run that broke down. The maps "
-            "are for eyes, the tables hold the same numbers."
+            "Each attack at its strongest. Figures over honest silos; – is a run that broke down or was "
+            "not asked for. The maps are for eyes, the tables hold the same numbers."
         ),
         worst(found, attacks, rules, titles),
     ]
