@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,8 @@ class Library:
         stored = folder / "dataset.json"
         facts = read_json(stored) if stored.exists() and _readable(folder / "events") else {}
         made_by = simulator_digest() if name in MADE_UP else None
-        if facts and facts.pop("made_by", "") == made_by:
+        known_fields = {field.name for field in fields(Events)}
+        if facts and facts.pop("made_by", "") == made_by and facts.keys() == known_fields:
             sites = folder / "hosts.csv" if facts["sites"] else None
             known = {"path": folder / "events", "sites": sites, "percentiles": tuple(facts["percentiles"])}
             return Events(**{**facts, **known})
