@@ -39,8 +39,8 @@ AVERAGE = 0.97
 Edge dropout makes single epochs so noisy that early stopping would otherwise hang on luck."""
 
 SETTINGS = {"lr": 0.02, "dropout": 0.1, "edge_dropout": 0.8}
-"""For all graphs and tasks but those in RATES. Chosen on seeds 0 to 4, whose test figures were looked at: report
-others (docs/detectors.md)."""
+"""For all graphs and tasks but those in RATES. Chosen on seeds 0 to 4, whose test figures were looked at:
+report others (docs/detectors.md)."""
 
 RATES = {("enron10", "prediction"): 0.01}
 """Where another of the evaluation's rates 0.03, 0.02, 0.01, 0.005 was chosen."""
