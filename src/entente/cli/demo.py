@@ -98,7 +98,7 @@ def prepare(out: Path, quick: bool, seed: int, console: Console) -> Experiment:
         seed=seed,
         data=Data(events=Path("events"), silos=Path("silos.csv"), train=company.attack_start),
         detector=Euler(),
-        federation=Federation(rounds=10 if quick else 20),
+        federation=Federation(rounds=20 if quick else 30),
     )
     write_text(out / "experiment.toml", to_toml(experiment))
     return experiment
