@@ -188,7 +188,9 @@ def _file_digest(path: Path) -> str:
 # ---- made up here --------------------------------------------------------------------------
 
 
-def _company(sites: int, hosts: int, days: float) -> Callable[[str, Path, Path], Events]:
+def _company(
+    sites: int, hosts: int, days: float, window: float = 1800.0
+) -> Callable[[str, Path, Path], Events]:
     def make(name: str, folder: Path, source: Path) -> Events:
         from entente.logs.events import write_events
         from entente.logs.simulator import SimulationConfig, simulate, write
@@ -202,8 +204,8 @@ def _company(sites: int, hosts: int, days: float) -> Callable[[str, Path, Path],
             name=name,
             path=folder / "events",
             hash="",
-            window=1800.0,
-            train=config.attack_start // 1800 * 1800,
+            window=window,
+            train=config.attack_start // window * window,
             lr=0.01,
             description=f"simulated company, {sites} sites, {hosts} hosts, {days:g} days, seed {config.seed}",
             sites=folder / "hosts.csv",
@@ -263,7 +265,7 @@ MAKERS: Mapping[str, Callable[[str, Path, Path], Events]] = {
     "simulated": _company(4, 800, 8.0),
     "simulated-scale": _company(50, 2000, 8.0),
     "simulated-lab": _company(4, 200, 5.0),
-    "simulated-branches": _company(10, 150, 3.0),
+    "simulated-branches": _company(10, 150, 3.0, window=3600.0),
     "lanl-replay": _lanl,
     "lanl": _lanl,
     "optc": _optc,
