@@ -265,7 +265,7 @@ MAKERS: Mapping[str, Callable[[str, Path, Path], Events]] = {
     "simulated": _company(4, 800, 8.0),
     "simulated-scale": _company(50, 2000, 8.0),
     "simulated-lab": _company(4, 200, 5.0),
-    "simulated-branches": _company(10, 150, 3.0, window=3600.0),
+    "simulated-branches": _company(10, 200, 3.0, window=3600.0),
     "lanl-replay": _lanl,
     "lanl": _lanl,
     "optc": _optc,
