@@ -160,6 +160,17 @@ def test_the_bound_follows_the_median_norm_and_no_minority_moves_it() -> None:
     assert bounds == pytest.approx([5.0, 0.2, 0.2, 0.2])  # the constant first; one odd round changes nothing
 
 
+def test_half_of_the_silos_cannot_raise_the_bound_at_will() -> None:
+    rule = build(Aggregation(), LAYOUT)
+    rule.begin(np.zeros(LAYOUT.size, dtype=np.float32))
+    for k, size in enumerate((1.0, 1.5, 400.0, 400.0)):
+        vector = np.zeros(LAYOUT.size, dtype=np.float32)
+        vector[k] = size
+        rule.add(Contribution(f"s{k}", vector))
+    rule.finish()
+    assert rule.bound == pytest.approx(3.0)  # twice the lower of the middle two
+
+
 def test_fedavg_is_the_mean_and_fedavg_n_the_weighted_mean_of_those_present() -> None:
     current, given_ = models(4, 3, LAYOUT)
     stack = np.array(given_, dtype=np.float64)

@@ -175,5 +175,12 @@ class Entente(Aggregator):
 
 
 def _remember(recent: Float64, found: Sequence[Sequence[float]]) -> Float64:
-    """The last rounds' medians over silos, with this round's."""
-    return np.concatenate((recent, np.median(np.array(found), axis=0)[None]))[-REMEMBERED_ROUNDS:]
+    """The last rounds' medians over silos, with this round's.
+
+    The median of an even number is the mean of the middle two, which half of the silos could raise at
+    will: it counts for at most twice the lower of them.
+    """
+    ordered = np.sort(np.array(found), axis=0)
+    lower = ordered[(len(ordered) - 1) // 2]
+    typical = np.minimum(np.median(ordered, axis=0), 2.0 * lower)
+    return np.concatenate((recent, typical[None]))[-REMEMBERED_ROUNDS:]
