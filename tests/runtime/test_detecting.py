@@ -52,8 +52,10 @@ def test_two_nights_one_after_the_other_equal_both_at_once(
     for finding in at_once:
         parts = [f for f in in_turn if f.silo == finding.silo]
         assert sum(f.edges for f in parts) == finding.edges
-        found = [(a.start, a.src, a.dst, a.score) for f in parts for a in f.alerts]
-        assert found == [(a.start, a.src, a.dst, a.score) for a in finding.alerts]
+        found = [a for f in parts for a in f.alerts]
+        assert [(a.start, a.src, a.dst) for a in found] == [(a.start, a.src, a.dst) for a in finding.alerts]
+        # Products over other numbers of rows may round the last bit the other way.
+        assert [a.score for a in found] == pytest.approx([a.score for a in finding.alerts], abs=1e-6)
 
 
 def test_windows_already_scored_are_left_out_and_said(
