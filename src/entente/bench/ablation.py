@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from entente.bench.cells import Cell, Label, Row
+from entente.bench.datasets import REAL
 from entente.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
-from entente.bench.methods import METHODS, change
+from entente.bench.methods import AGGREGATION, METHODS, change
 from entente.bench.paper import DIRECTED
 from entente.bench.plots import lines
 from entente.bench.published_numbers import AUGMENTATION, REFERENCE_GRAPH, Published
@@ -17,53 +18,55 @@ from entente.bench.tables import distinct, failures, interval, percent, summary,
 GRID = "ablation"
 K = 4
 DEFAULT = "default"
-_RULE = "federation.aggregation."
 
 VARIANTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "parts": {
         DEFAULT: {},
-        "ACS off": {_RULE + "acs": False},
+        "ACS off": {AGGREGATION + "acs": False},
         "augmentation off": {"graph.augmentation": False},
-        "norm bound off": {_RULE + "rule": "entente-ub"},
-        "equal weights (J = 1)": {_RULE + "sketch": False},
+        "norm bound off": {AGGREGATION + "rule": "entente-ub"},
+        "equal weights (J = 1)": {AGGREGATION + "sketch": False},
     },
     "reference graph, early rounds": {
         "round 3, reference graph": {"federation.rounds": 3},
-        "round 3, equal": {"federation.rounds": 3, _RULE + "sketch": False},
+        "round 3, equal": {"federation.rounds": 3, AGGREGATION + "sketch": False},
         "round 5, reference graph": {"federation.rounds": 5},
-        "round 5, equal": {"federation.rounds": 5, _RULE + "sketch": False},
+        "round 5, equal": {"federation.rounds": 5, AGGREGATION + "sketch": False},
     },
     "m": {f"m = {m}": {"federation.m": m} for m in (2, 4, 10, 100)},
     "first labels": {"raw degrees": {"federation.labels": "degree"}},
     "c1, c2": {
-        f"c1 = {c1:g}, c2 = {c2:g}": {_RULE + "c1": c1, _RULE + "c2": c2}
+        f"c1 = {c1:g}, c2 = {c2:g}": {AGGREGATION + "c1": c1, AGGREGATION + "c2": c2}
         for c1, c2 in ((1.0, 0.0), (0.5, 0.5), (0.2, 0.8), (0.0, 1.0))
     },
-    "omega": {f"ω = {omega:g}": {_RULE + "omega": omega} for omega in (0.5, 1.0, 2.0, 10.0)},
+    "omega": {f"ω = {omega:g}": {AGGREGATION + "omega": omega} for omega in (0.5, 1.0, 2.0, 10.0)},
     "M": {
         **{
-            f"M = {bound:g}": {_RULE + "adaptive": False, _RULE + "bound": bound}
+            f"M = {bound:g}": {AGGREGATION + "adaptive": False, AGGREGATION + "bound": bound}
             for bound in (1.0, 5.0, 25.0)
         },
-        **{f"M = {factor:g} typical norms": {_RULE + "adaptive_factor": factor} for factor in (0.5, 2.0)},
+        **{
+            f"M = {factor:g} typical norms": {AGGREGATION + "adaptive_factor": factor}
+            for factor in (0.5, 2.0)
+        },
     },
     # r = c1 * J + c2 with J = 1 and c2 = 0: every silo counts the same, FedAVG with another step length.
     "step size": {
         **{
             f"r = {r:g} for everybody": {
-                _RULE + "acs": False,
-                _RULE + "sketch": False,
-                _RULE + "c1": r,
-                _RULE + "c2": 0.0,
+                AGGREGATION + "acs": False,
+                AGGREGATION + "sketch": False,
+                AGGREGATION + "c1": r,
+                AGGREGATION + "c2": 0.0,
             }
             for r in (0.1, 0.25, 0.5, 1.0)
         },
-        "Entente, r four times as large": {_RULE + "c1": 3.2, _RULE + "c2": 0.8},
+        "Entente, r four times as large": {AGGREGATION + "c1": 3.2, AGGREGATION + "c2": 0.8},
     },
     "readings of the paper": {
-        "sum instead of mean": {_RULE + "reduction": "sum"},
-        "bound per component": {_RULE + "scope": "component"},
-        "identity rows over holders": {_RULE + "rows": "holders"},
+        "sum instead of mean": {AGGREGATION + "reduction": "sum"},
+        "bound per component": {AGGREGATION + "scope": "component"},
+        "identity rows over holders": {AGGREGATION + "rows": "holders"},
     },
 }
 """Group -> variant -> what it changes in the default Entente."""
@@ -83,7 +86,7 @@ def run(request: Request) -> Finished:
 
 
 def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
-    names = ["simulated", *(name for name in ("lanl-replay", "lanl", "optc") if name in request.sources)]
+    names = ["simulated", *(name for name in REAL if name in request.sources)]
     data = {name: request.library.prepare(name, K) for name in names}
     cells = []
     for seed in range(request.seeds):

@@ -271,4 +271,6 @@ MAKERS: Mapping[str, Callable[[str, Path, Path], Events]] = {
     "optc": _optc,
     "pivoting": _pivoting,
 }
+REAL = ("lanl-replay", "lanl", "optc")
+"""Data sets with attacks that a user brings."""
 MADE_UP = ("simulated", "simulated-scale", "simulated-lab", "simulated-branches")

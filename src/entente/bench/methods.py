@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 from entente.config import Experiment, Rule, parse_experiment
 
+AGGREGATION = "federation.aggregation."
+"""Where the rule and its options stand in an experiment, for `change`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Method:
@@ -26,7 +29,7 @@ class Method:
 
 
 def _federated(name: str, title: str, **changes: Any) -> Method:
-    return Method(name, title, "federated", {"federation.aggregation.rule": name, **changes})
+    return Method(name, title, "federated", {AGGREGATION + "rule": name, **changes})
 
 
 PAPER = (

@@ -9,7 +9,7 @@ from typing import Any
 from entente.bench.cells import Cell, Label, Row
 from entente.bench.datasets import MADE_UP, Prepared
 from entente.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
-from entente.bench.methods import LINK_RULES, METHODS, PAPER, RIVALS, RULES, change, title
+from entente.bench.methods import AGGREGATION, LINK_RULES, METHODS, PAPER, RIVALS, RULES, change, title
 from entente.bench.plots import lines
 from entente.bench.published_numbers import published
 from entente.bench.request import Finished, Request, execute
@@ -32,7 +32,7 @@ class Setting:
     changes: Mapping[str, Any]
     options: Mapping[str, Any]
     as_paper: bool = True
-    """With the paper's learning rate for the data set; else with our own defaults."""
+    """With the paper's learning rate for the data set; else with our own rate and rounds."""
 
     @property
     def links(self) -> bool:
@@ -40,15 +40,14 @@ class Setting:
 
     def experiment(self, prepared: Prepared, seed: int, share: float = 1.0) -> Experiment:
         """The federated experiment; `share` takes only the first part of the events for link prediction."""
-        detector = {"name": self.name.partition("-")[0]} | (
-            {"lr": prepared.events.lr} if self.as_paper else {}
-        )
+        events = prepared.events
+        own = {"detector.lr": events.lr} if self.as_paper else {"federation.rounds": events.rounds}
         data = prepared.link_data(share) if self.links else {}
-        rounds = {} if self.as_paper else {"federation.rounds": prepared.events.rounds}
-        return change(prepared.experiment(detector=detector, seed=seed), {**self.changes, **rounds, **data})
+        base = prepared.experiment(detector={"name": self.name.partition("-")[0]}, seed=seed)
+        return change(base, {**self.changes, **own, **data})
 
 
-PAPERS = {"federation.epochs": 1, "federation.patience": 10, "federation.aggregation.adaptive": False}
+PAPERS = {"federation.epochs": 1, "federation.patience": 10, AGGREGATION + "adaptive": False}
 JBEIL = {**PAPERS, "federation.rounds": 5, "detector.validation_events": 0.15 / 0.85}
 PUBLISHED_EULER = {
     **PAPERS,

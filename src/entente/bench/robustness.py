@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from entente.bench.attack_page import draw
 from entente.bench.cells import Cell, Label
-from entente.bench.datasets import Prepared
-from entente.bench.methods import change
+from entente.bench.datasets import REAL, Prepared
+from entente.bench.methods import AGGREGATION, change
 from entente.bench.paper import DIRECTED
 from entente.bench.request import Finished, Request, execute
 from entente.config import Experiment
@@ -22,26 +22,24 @@ GRID = "robustness"
 RUNNER = "entente.bench.attack_measure:measure_attack"
 K = 4
 COMPANY = "simulated-lab"
-REAL = ("lanl-replay", "lanl", "optc")
 Part = Literal["clean", "paper's attack", "every attack", "who cheats", "full"]
 
-_RULE = "federation.aggregation."
 
 RULES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "fedavg": ("FedAVG", {_RULE + "rule": "fedavg"}),
-    "median": ("median", {_RULE + "rule": "median"}),
-    "trimmed-mean": ("trimmed mean", {_RULE + "rule": "trimmed-mean"}),
-    "multi-krum": ("Multi-Krum", {_RULE + "rule": "multi-krum"}),
-    "geometric-median": ("geometric median", {_RULE + "rule": "geometric-median"}),
-    "entente-ub": ("Entente-UB", {_RULE + "rule": "entente-ub"}),
+    "fedavg": ("FedAVG", {AGGREGATION + "rule": "fedavg"}),
+    "median": ("median", {AGGREGATION + "rule": "median"}),
+    "trimmed-mean": ("trimmed mean", {AGGREGATION + "rule": "trimmed-mean"}),
+    "multi-krum": ("Multi-Krum", {AGGREGATION + "rule": "multi-krum"}),
+    "geometric-median": ("geometric median", {AGGREGATION + "rule": "geometric-median"}),
+    "entente-ub": ("Entente-UB", {AGGREGATION + "rule": "entente-ub"}),
     "entente": ("Entente", {}),
-    "entente-constant": ("Entente, M = 5", {_RULE + "adaptive": False}),
-    "entente-loose": ("Entente, M twice the norms", {_RULE + "adaptive_factor": 2.0}),
+    "entente-constant": ("Entente, M = 5", {AGGREGATION + "adaptive": False}),
+    "entente-loose": ("Entente, M twice the norms", {AGGREGATION + "adaptive_factor": 2.0}),
     "entente-hardened": (
         "Entente, hardened",
         {
-            _RULE + "sketch": False,
-            _RULE + "row_cap": 2.0,
+            AGGREGATION + "sketch": False,
+            AGGREGATION + "row_cap": 2.0,
         },
     ),
     "entente-weak-dp": (
@@ -50,7 +48,7 @@ RULES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "entente-cdp": (
         "Entente + CDP",
-        {"privacy.mechanism": "central", "privacy.sigma": 0.2, _RULE + "adaptive": False},
+        {"privacy.mechanism": "central", "privacy.sigma": 0.2, AGGREGATION + "adaptive": False},
     ),
 }
 """Rule -> its name in tables, and what it changes in the default Entente. The noise is the paper's."""

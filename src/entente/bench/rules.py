@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from entente.bench.cells import Cell, Label, Row
-from entente.bench.datasets import Prepared
+from entente.bench.datasets import REAL, Prepared
 from entente.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
-from entente.bench.methods import change
+from entente.bench.methods import AGGREGATION, change
 from entente.bench.paper import DIRECTED
 from entente.bench.request import Finished, Request, execute
 from entente.bench.tables import distinct, failures, interval, marks, percent, summary, versus, where
@@ -17,27 +17,25 @@ GRID = "rules"
 KS = (3, 5, 10)
 QUICK_K = (5,)
 COMPANY = "simulated-branches"
-REAL = ("lanl-replay", "lanl", "optc")
-_RULE = "federation.aggregation."
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "fedavg": {_RULE + "rule": "fedavg"},
-    "fedavg-n": {_RULE + "rule": "fedavg-n"},
-    "fedprox": {_RULE + "rule": "fedprox"},
-    "fedopt": {_RULE + "rule": "fedopt"},
+    "fedavg": {AGGREGATION + "rule": "fedavg"},
+    "fedavg-n": {AGGREGATION + "rule": "fedavg-n"},
+    "fedprox": {AGGREGATION + "rule": "fedprox"},
+    "fedopt": {AGGREGATION + "rule": "fedopt"},
     "entente": {},
-    "entente-ub": {_RULE + "rule": "entente-ub"},
-    "entente, rows of holders": {_RULE + "rows": "holders"},
-    "entente, M = 5": {_RULE + "adaptive": False},
-    "entente, M twice the norms": {_RULE + "adaptive_factor": 2.0},
-    "entente, row cap 2": {_RULE + "row_cap": 2.0},
-    "entente, J = 1": {_RULE + "sketch": False},
-    "median": {_RULE + "rule": "median"},
-    "trimmed mean": {_RULE + "rule": "trimmed-mean"},
-    "krum": {_RULE + "rule": "krum"},
-    "multi-krum": {_RULE + "rule": "multi-krum"},
-    "geometric median": {_RULE + "rule": "geometric-median"},
-    "centred clipping": {_RULE + "rule": "centred-clipping"},
+    "entente-ub": {AGGREGATION + "rule": "entente-ub"},
+    "entente, rows of holders": {AGGREGATION + "rows": "holders"},
+    "entente, M = 5": {AGGREGATION + "adaptive": False},
+    "entente, M twice the norms": {AGGREGATION + "adaptive_factor": 2.0},
+    "entente, row cap 2": {AGGREGATION + "row_cap": 2.0},
+    "entente, J = 1": {AGGREGATION + "sketch": False},
+    "median": {AGGREGATION + "rule": "median"},
+    "trimmed mean": {AGGREGATION + "rule": "trimmed-mean"},
+    "krum": {AGGREGATION + "rule": "krum"},
+    "multi-krum": {AGGREGATION + "rule": "multi-krum"},
+    "geometric median": {AGGREGATION + "rule": "geometric-median"},
+    "centred clipping": {AGGREGATION + "rule": "centred-clipping"},
     "local-only": {"mode": "local-only"},
     "non-fl": {"mode": "non-fl"},
 }

@@ -46,6 +46,10 @@ class Layout:
     def size(self) -> int:
         return sum(self.sizes)
 
+    def rows(self, name: str) -> int:
+        """How many rows a weight has along its first axis."""
+        return self.shapes[self.names.index(name)][0]
+
     def spans(self) -> dict[str, slice]:
         """Where each name lies in the vector."""
         ends = np.cumsum((0, *self.sizes)).tolist()

@@ -35,8 +35,8 @@ class Entente(Aggregator):
         super().__init__(config, layout)
         parts = tuple(layout.component_spans().values())
         self._groups = parts if config.scope == "component" else ((slice(0, layout.size),),)
-        self._recent_rows: Float64 = np.empty((0, len(layout.tables)))  # median row steps of the same
         self._recent: Float64 = np.empty((0, len(self._groups)))  # median norms of the last rounds
+        self._recent_rows: Float64 = np.empty((0, len(layout.tables)))  # median row steps of the same
 
     @property
     def largest_contribution(self) -> float:
@@ -49,7 +49,7 @@ class Entente(Aggregator):
         self._norms: list[tuple[float, ...]] = []
         self._row_steps: list[list[float]] = [[] for _ in self.layout.tables]
         self._holders = {
-            name: np.zeros(self.layout.shapes[self.layout.names.index(name)][0], dtype=np.int32)
+            name: np.zeros(self.layout.rows(name), dtype=np.int32)
             for name in self.layout.tables
             if self.config.rows == "holders"
         }
@@ -124,7 +124,7 @@ class Entente(Aggregator):
         capped = vector.copy()
         spans = self.layout.spans()
         for index, name in enumerate(self.layout.tables):
-            count = self.layout.shapes[self.layout.names.index(name)][0]
+            count = self.layout.rows(name)
             current = self._sum.current[spans[name]].reshape(count, -1)
             rows = capped[spans[name]].reshape(count, -1)
             step = rows.astype(np.float64) - current
