@@ -110,7 +110,9 @@ def _measure(part: str, size: dict[str, Any], folder: Path) -> dict[str, float]:
     """One pass (forward and backward) with the same weights and non-edges in each way."""
     torch.set_num_threads(1)
     graph = made_up_graph(size["nodes"], size["windows"], size["edges"], 0, size["skewed"])
-    config = EulerConfig(decoder="inner", task="detection", dropout=0.0, validation_edges=1e-9)
+    config = EulerConfig(
+        decoder="inner", task="detection", dropout=0.0, arrivals=False, validation_edges=1e-9
+    )
     detector = Euler(config, GraphShape(table_size=graph.table_size), 0)
     if part == "plain":
         non_edges = Candidates(*NonEdges(graph).draw(np.diff(graph.offsets), np.random.default_rng(1)))

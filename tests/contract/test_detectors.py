@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,15 +78,6 @@ def copied(arrays: dict[str, Any]) -> dict[str, Any]:
 
 def label(case: dict[str, Any]) -> str:
     return "-".join(str(value) for value in case.values())
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """These graphs are tiny: a second thread only waits for the first, and on a busy machine for long."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=CASES, ids=label)
@@ -266,6 +256,19 @@ def test_hosts_appended_later_are_scored_and_leave_the_others_as_they_were(detec
     fresh, _ = detector.score(with_new, after)
     assert np.isfinite(fresh).all()
     assert len(scores) == graph.num_edges
+
+
+def test_a_newcomer_scores_the_same_whether_or_not_it_was_expected(detector: Detector) -> None:
+    graph = graph_for(detector)
+    hosts = graph.num_nodes - 2
+    late = (graph.window_of_edge() >= 3) | (np.maximum(graph.src, graph.dst) < hosts)
+    graph = graph.select(late)
+    assert (np.maximum(graph.src, graph.dst) >= hosts).any()
+    whole, _ = detector.score(graph, detector.initial_state(graph))
+    early = replace(graph.windows(0, 3), rows=graph.rows[:hosts])
+    first, state = detector.score(early, detector.initial_state(early))
+    rest, _ = detector.score(graph.windows(3), state)
+    assert np.allclose(np.concatenate((first, rest)), whole, atol=1e-5)
 
 
 def new_edge(graph: TemporalGraph) -> dict[str, Any]:

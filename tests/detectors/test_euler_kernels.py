@@ -63,7 +63,13 @@ def test_loss_and_gradients_equal_the_published_way(
 ) -> None:
     graph = graph_of(plain, nodes, windows, edges, seed=nodes)
     config = EulerConfig(
-        decoder="inner", task="detection", dropout=0.0, validation_edges=1e-9, hidden=8, embedding=5
+        decoder="inner",
+        task="detection",
+        dropout=0.0,
+        arrivals=False,
+        validation_edges=1e-9,
+        hidden=8,
+        embedding=5,
     )
     detector = Euler(config, GraphShape(graph.table_size), 0)
     lively(detector.module, 1)
@@ -83,8 +89,9 @@ def test_loss_and_gradients_equal_the_published_way(
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
+@pytest.mark.parametrize("arrivals", [False, True])
 @pytest.mark.usefixtures("small_blocks")
-def test_recurrence_equals_torch_on_the_dense_table(plain: ModuleType, kind: str) -> None:
+def test_recurrence_equals_torch_on_the_dense_table(plain: ModuleType, kind: str, arrivals: bool) -> None:
     graph = graph_of(plain, 25, 6, 12, seed=2)
     layout = lay_out_graph(graph)
     generator = torch.Generator().manual_seed(0)
@@ -96,13 +103,22 @@ def test_recurrence_equals_torch_on_the_dense_table(plain: ModuleType, kind: str
     dense = x[torch.from_numpy(layout.position(grid[0].ravel(), grid[1].ravel()))].view(6, 25, 5)
     network = {"gru": torch.nn.GRU, "lstm": torch.nn.LSTM}[kind](5, 4)
     own = {f"{name}_l0": p for name, p in recurrence.named_parameters()}
-    start = initial[0][None] if kind == "gru" else tuple(state[None] for state in initial)
-    expected, last = torch.func.functional_call(network, own, (dense, start))
-    z, after = recurrence(x, layout, initial, projection)
+    met = torch.full((25,), -1)
+    if arrivals:  # the last hosts are met in window 5, or not at all
+        met = (torch.arange(25) // 3 - 1).clamp(max=6)
+    states, outputs = initial, []
+    for t in range(6):
+        states = tuple((state * (met < t)[:, None])[None] for state in states)
+        out, last = torch.func.functional_call(
+            network, own, (dense[t : t + 1], states[0] if kind == "gru" else states)
+        )
+        states = tuple(state[0] for state in ((last,) if kind == "gru" else last))
+        outputs.append(out)
+    expected = torch.cat(outputs)
+    z, after = recurrence(x, layout, met, initial, projection)
     assert torch.allclose(z, projection(expected), atol=1e-6)
-    finals = (last,) if kind == "gru" else last
-    for ours, theirs in zip(after, finals, strict=True):
-        assert torch.allclose(ours, theirs[0], atol=1e-6)
+    for ours, theirs in zip(after, states, strict=True):
+        assert torch.allclose(ours, theirs * (met < 6)[:, None], atol=1e-6)
 
     probe = torch.randn(z.shape, generator=generator)
     sought = [x, *recurrence.parameters(), *projection.parameters()]

@@ -103,6 +103,10 @@ def test_a_silo_sees_exactly_the_edges_that_touch_its_hosts(
     assert set(silo.names[silo.own].tolist()) <= mine
     window = graph.window_of_edge()
     assert (graph.time // graph.width == window).all()
+    met: list[set[int]] = [set(graph.src[window < t]) | set(graph.dst[window < t]) for t in range(7)]
+    assert all(hosts == set(range(graph.known_before(t))) for t, hosts in enumerate(met))
+    order = list(zip(window, graph.src, graph.dst, strict=True)) if graph.merged else graph.time.tolist()
+    assert order == sorted(order)
     half = graph.windows(2, 4)
     assert half.num_edges == int(((window >= 2) & (window < 4)).sum())
     if graph.num_edges:

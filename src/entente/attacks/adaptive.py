@@ -24,7 +24,8 @@ class Adaptive(Replay):
     summary = "replay in every window, J = 1, every update stretched to 99 % of the norm bound `strength`"
 
     def poison(self, graph: TemporalGraph) -> TemporalGraph:
-        # It edits its own logs: nothing forces it to wait until both hosts are active.
+        # It edits its own logs: nothing forces it to wait until both hosts are active, or even met.
+        graph = replace(graph, rows=self.scene.future.rows)
         return inject(graph, self.targets(), self.config.p, self.scene.rng(), only_active=False)
 
     def handle(self, task: Task) -> Reply:

@@ -24,6 +24,11 @@ class Pairs:
         """Every `of`-th pair: what one of several colluding silos takes on."""
         return Pairs(self.src[index::of], self.dst[index::of])
 
+    def among(self, graph: TemporalGraph) -> Pairs:
+        """The pairs whose hosts the graph knows; others are met only later."""
+        known = np.maximum(self.src, self.dst) < graph.num_nodes
+        return Pairs(self.src[known], self.dst[known])
+
 
 def malicious_pairs(future: TemporalGraph) -> Pairs:
     """The pairs that the attacker will use in the test, EM of the paper's Algorithm 3."""
@@ -37,8 +42,9 @@ def inject(
 ) -> TemporalGraph:
     """Add `pairs` to each window with probability `p`, where both hosts are active and the edge is new.
 
-    `only_active=False` adds them to every chosen window.
+    `only_active=False` adds them to every chosen window. Pairs of hosts it does not know stay out.
     """
+    pairs = pairs.among(graph)
     if not len(pairs) or not graph.num_edges:
         return graph
     wanted = np.repeat(rng.random(graph.num_windows)[:, None] < p, len(pairs), axis=1)
@@ -53,6 +59,7 @@ def cover(graph: TemporalGraph, pairs: Pairs, count: int, rng: np.random.Generat
 
     A source that talks to many hosts all the time hides the few connections that matter.
     """
+    pairs = pairs.among(graph)
     if not len(pairs) or not graph.num_edges:
         return graph
     sources = np.unique(pairs.src)

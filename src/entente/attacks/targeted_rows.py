@@ -13,8 +13,8 @@ class TargetedRows(Adaptive):
     summary = "adaptive, but only the identity rows of the malicious hosts move, all the further"
 
     def chosen(self, step: Arrays) -> Arrays:
-        pairs, graph = self.targets(), self.scene.graph
-        rows = np.unique(graph.rows[np.union1d(pairs.src, pairs.dst)])
+        pairs = self.targets()
+        rows = np.unique(self.scene.future.rows[np.union1d(pairs.src, pairs.dst)])
         tables = self.scene.detector.identity_tables
         if not tables or not len(rows):
             return step

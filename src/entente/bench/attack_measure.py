@@ -26,7 +26,7 @@ from entente.errors import DetectorError, FederationError
 from entente.runtime.assembly import Dataset, load_dataset
 from entente.runtime.checkpoint import RunFolder
 from entente.runtime.evaluation import NEVER, Scored, label_scores, unite
-from entente.runtime.local import fit, make_silo, one_thread, with_weights
+from entente.runtime.local import fit, make_silo, with_weights
 
 LOOSE = 0.05
 """Share of false alarms of the second, looser threshold: at 0.001 a clean model misses most edges already,
@@ -40,7 +40,6 @@ MOST_SILOS = 8
 def measure_attack(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:
     """Train and evaluate one experiment, attacked or clean; a run that breaks down is a result too."""
     del options
-    one_thread()
     dataset = load_dataset(experiment)
     liars = () if experiment.attack is None else experiment.attack.silos
     values: dict[str, Any] = cost(experiment, dataset, liars)

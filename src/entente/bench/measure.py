@@ -17,7 +17,7 @@ from entente.detection.metrics import Metrics, pr_curve
 from entente.runtime.assembly import load_dataset
 from entente.runtime.checkpoint import RunFolder
 from entente.runtime.evaluation import Evaluation, Scored, evaluate_models
-from entente.runtime.local import fit, one_thread, with_weights
+from entente.runtime.local import fit, with_weights
 from entente.silos.base import read_silos
 
 CURVE_POINTS = 100
@@ -30,7 +30,6 @@ def measure(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any
     Options: `task` is "detection" (labelled test edges) or "link-prediction" (test edges against
     sampled non-edges), with `inductive` for edges of hosts that training never saw.
     """
-    one_thread()
     dataset = load_dataset(experiment)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="entente-cell-") as scratch:

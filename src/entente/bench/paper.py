@@ -54,6 +54,7 @@ PUBLISHED_EULER = {
     "federation.rounds": 30,
     "detector.decoder": "inner",
     "detector.task": "detection",
+    "detector.arrivals": False,
 }
 EULER = Setting("euler", "Euler as published", PUBLISHED_EULER, {"task": "detection"})
 DIRECTED = Setting("euler-mlp", "Euler, our default", {}, {"task": "detection"}, as_paper=False)

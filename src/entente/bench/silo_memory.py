@@ -23,9 +23,8 @@ def measure_silo(experiment: Path, silo: str) -> dict[str, float]:
 def main(path: Path, name: str) -> None:
     from entente.federation.messages import TrainTask
     from entente.runtime.assembly import initial_model, load_dataset
-    from entente.runtime.local import make_silo, one_thread
+    from entente.runtime.local import make_silo
 
-    one_thread()
     before = resident_mb("VmRSS")
     experiment = load_experiment(path)
     dataset = load_dataset(experiment, [name])

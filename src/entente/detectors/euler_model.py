@@ -50,10 +50,11 @@ class EulerModel(nn.Module):
         self,
         rows: Tensor,
         adjacency: Adjacency,
+        met: Tensor,
         initial: States,
         noise: torch.Generator | None = None,
     ) -> tuple[Tensor, States]:
-        """Z and the states after the last window.
+        """Z and the states after the last window; `met` as for the recurrence.
 
         Z has one row per window and host, or, without recurrence, one per receiver and idle host.
         """
@@ -61,5 +62,5 @@ class EulerModel(nn.Module):
         table = self.encoder(rows, adjacency, noise)
         if self.recurrence is None:
             return self.projection(table), ()
-        z, after = self.recurrence(table, layout, initial, self.projection)
+        z, after = self.recurrence(table, layout, met, initial, self.projection)
         return z.view(layout.windows * layout.nodes, -1), after

@@ -5,6 +5,9 @@ An idle host's input gates are computed once, not once per window. Only the hidd
 the backward pass, which recomputes the gates of a window from the state before it: memory per window is
 one state and one embedding per host, however long the history. The projection of a state to an embedding
 is part of the same walk, so that its gradients never exist for all windows at once.
+
+A host has no past until it is met: it enters every window up to its first edge with a state of zero. So a
+newcomer looks the same whenever it comes, and however a log is cut into calls.
 """
 
 from __future__ import annotations
@@ -122,12 +125,27 @@ class _Blocks:
             yield hosts, slice(starts[0], starts[-1]), [start - starts[0] for start in starts]
 
 
+class _Known:
+    """Which hosts of a block have been met before a window; `met` is the window of a host's first edge."""
+
+    def __init__(self, met: Tensor) -> None:
+        self._met = met[:, None]
+        self._last = int(met.max()) if len(met) else -1
+
+    def before(self, t: int, states: States) -> States:
+        """The states, zero for hosts that are not met before window t."""
+        if t > self._last:
+            return states
+        return tuple(state * (self._met < t) for state in states)
+
+
 class _Recur(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
         cell: type[GRUCell] | type[LSTMCell],
         layout: Layout,
+        met: Tensor,
         x: Tensor,
         w_input: Tensor,
         w_hidden: Tensor,
@@ -146,8 +164,10 @@ class _Recur(torch.autograd.Function):
             active = torch.addmm(b_input, x[rows], w_input.T)
             local = blocks.local[rows]
             states = tuple(state[hosts] for state in initial)
+            known = _Known(met[hosts])
             for t in range(layout.windows):
                 low, high = starts[t], starts[t + 1]
+                states = known.before(t, states)
                 from_input = idle
                 if high > low:
                     from_input = idle.index_copy(0, local[low:high], active[low:high])
@@ -156,7 +176,7 @@ class _Recur(torch.autograd.Function):
                 for whole, state in zip(history, states, strict=True):
                     whole[t, hosts] = state
                 torch.addmm(b_out, states[0], w_out.T, out=z[t, hosts])
-        ctx.cell, ctx.blocks = cell, blocks
+        ctx.cell, ctx.blocks, ctx.met = cell, blocks, met
         ctx.save_for_backward(x, w_input, w_hidden, b_input, b_hidden, w_out, *initial, *history)
         ctx.mark_non_differentiable(*history)
         return z, *history
@@ -177,16 +197,13 @@ class _Recur(torch.autograd.Function):
             active = torch.addmm(b_input, x_active, w_input.T)
             d_idle, d_active = torch.zeros_like(idle), torch.empty_like(active)
             d_states = tuple(torch.zeros_like(state[hosts]) for state in initial)
-            states = tuple(whole[-1, hosts] for whole in history)
+            known = _Known(ctx.met[hosts])
             for t in reversed(range(blocks.layout.windows)):
                 low, high = starts[t], starts[t + 1]
                 chosen = local[low:high]
-                after = states
-                states = (
-                    tuple(whole[t - 1, hosts] for whole in history)
-                    if t
-                    else tuple(state[hosts] for state in initial)
-                )
+                after = tuple(whole[t, hosts] for whole in history)
+                earlier = [whole[t - 1] for whole in history] if t else initial
+                states = known.before(t, tuple(state[hosts] for state in earlier))
                 dz = gradients[0][t, hosts]
                 dw_out.addmm_(dz.T, after[0])
                 db_out += dz.sum(dim=0)
@@ -198,7 +215,7 @@ class _Recur(torch.autograd.Function):
                 )
                 dw_hidden.addmm_(to_hidden.T, states[0])
                 db_hidden += to_hidden.sum(dim=0)
-                d_states = (d_states[0].addmm_(to_hidden, w_hidden), *d_states[1:])
+                d_states = known.before(t, (d_states[0].addmm_(to_hidden, w_hidden), *d_states[1:]))
                 if high > low:
                     torch.index_select(to_input, 0, chosen, out=d_active[low:high])
                     to_input = to_input.index_fill(0, chosen, 0.0)
@@ -208,7 +225,7 @@ class _Recur(torch.autograd.Function):
             torch.mm(d_active, w_input, out=dx[rows])
             dx[received:][hosts] = d_idle @ w_input
         weights = (dw_input, dw_hidden, db_input, db_hidden, dw_out, db_out)
-        return (None, None, dx, *weights, *([None] * len(initial)))
+        return (None, None, None, dx, *weights, *([None] * len(initial)))
 
 
 class Recurrence(nn.Module):
@@ -224,15 +241,17 @@ class Recurrence(nn.Module):
         self.bias_hh = nn.Parameter(torch.empty(rows).uniform_(-bound, bound))
 
     def forward(
-        self, x: Tensor, layout: Layout, initial: States, projection: nn.Linear
+        self, x: Tensor, layout: Layout, met: Tensor, initial: States, projection: nn.Linear
     ) -> tuple[Tensor, States]:
         """Projected states of every window [windows, hosts, outputs], and the states after the last one.
 
-        `x`: receivers' rows, then idle hosts' rows.
+        `x`: receivers' rows, then idle hosts' rows. `met`: the window of each host's first edge; less than
+        0 for one that was met before.
         """
         z, *history = _Recur.apply(  # type: ignore[no-untyped-call]
             self.cell,
             layout,
+            met,
             x,
             self.weight_ih,
             self.weight_hh,
@@ -242,4 +261,4 @@ class Recurrence(nn.Module):
             projection.bias,
             *initial,
         )
-        return z, tuple(states[-1] for states in history)
+        return z, _Known(met).before(layout.windows, tuple(states[-1] for states in history))

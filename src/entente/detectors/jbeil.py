@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from entente.config import Jbeil as JbeilConfig
 from entente.detectors.base import Candidates, GraphShape, State, Training, Validation
-from entente.detectors.neural import NeuralDetector, average_precision_and_auc, check_graph
+from entente.detectors.neural import NeuralDetector, average_precision_and_auc, check_graph, one_thread
 from entente.detectors.tgn import TGN, Asked, Stream
 from entente.detectors.tgn_memory import Memory
 from entente.detectors.tgn_training import batches, link_logits, other_targets, train_epoch
@@ -57,6 +57,7 @@ class Jbeil(NeuralDetector):
             parts[part] = (*parts.get(part, ()), name)
         return parts
 
+    @one_thread()
     def train(
         self, graph: TemporalGraph, epochs: int, rng: np.random.Generator, proximal: float = 0.0
     ) -> Training:
@@ -86,10 +87,12 @@ class Jbeil(NeuralDetector):
                 )
         return Training(loss, len(seen), time.perf_counter() - began)
 
+    @one_thread()
     def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
         """The last events between visible hosts, each against one other target of the training events."""
         return self._validate(graph, rng, inductive=False)
 
+    @one_thread()
     def validate_inductive(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
         """The same for the events with a hidden host, none of which has been seen before."""
         return self._validate(graph, rng, inductive=True)
@@ -121,6 +124,7 @@ class Jbeil(NeuralDetector):
         ring = Ring.empty(graph.num_nodes, self.config.neighbours, self.shape.edge_features)
         return self._memory(graph).state() | _ring_state(ring)
 
+    @one_thread()
     def score(
         self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
     ) -> tuple[Float32, State]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,17 @@ from entente.artifacts import Arrays
 from entente.detectors.base import Detector, GraphShape
 from entente.errors import DetectorError
 from entente.graphs.temporal import TemporalGraph
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """For everything a detector computes: sums in another order, as of two threads, give other bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class NeuralDetector(Detector):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from entente.graphs.identity import Identity
 from entente.graphs.snapshots import Timeline
-from entente.graphs.temporal import TemporalGraph
+from entente.graphs.temporal import TemporalGraph, first_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,23 +31,25 @@ def silo_graph(
     """The edges a silo sees; `own` says for each of the timeline's hosts whether it is the silo's.
 
     With 1-hop augmentation these are all edges that touch an own host, else those between own hosts.
-    Nodes are numbered in the order of the timeline's hosts; own hosts without an edge are nodes too.
+    Nodes are numbered in the order in which the silo meets them, within a window in the order of the
+    timeline's hosts: what is known at any moment are the first so many. Own hosts without an edge come last.
     """
     from_own, to_own = own[timeline.src], own[timeline.dst]
     keep = from_own | to_own if augmentation else from_own & to_own
     src, dst = timeline.src[keep], timeline.dst[keep]
-    present = own.copy()
-    present[src] = True
-    present[dst] = True
-    number = np.cumsum(present, dtype=np.int32) - np.int32(1)
-    kept = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
-    names = timeline.hosts[present]
+    offsets = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))[timeline.offsets]
+    met = first_windows(offsets, src, dst, len(timeline.hosts))
+    present = np.flatnonzero(own | (met < timeline.num_windows))
+    order = present[np.argsort(met[present], kind="stable")]
+    number = np.empty(len(timeline.hosts), dtype=np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    names = timeline.hosts[order]
     graph = TemporalGraph(
         rows=identity.rows(names.tolist()),
         table_size=identity.table_size,
         start=timeline.start,
         width=timeline.width,
-        offsets=kept[timeline.offsets],
+        offsets=offsets,
         src=number[src],
         dst=number[dst],
         time=timeline.time[keep],
@@ -55,4 +57,4 @@ def silo_graph(
         label=None if timeline.label is None else timeline.label[keep],
         merged=timeline.merged,
     )
-    return SiloGraph(graph, names, own[present])
+    return SiloGraph(graph.in_order(), names, own[order])

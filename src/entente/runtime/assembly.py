@@ -87,7 +87,11 @@ def silo_owners(experiment: Experiment, timeline: Timeline) -> dict[str, NDArray
 
 
 def cut(name: str, silo: SiloGraph, data: Data, *, static: bool = False) -> SiloData:
-    """Training windows first, then validation windows, then the test; nothing overlaps."""
+    """Training windows first, then validation windows, then the test; nothing overlaps.
+
+    Each part knows the hosts that have been met by its end and none that will only be met later: to train
+    on a future host as one that never does anything would be to be told of the attack.
+    """
     windows = silo.graph.num_windows
     known = min(round(data.train / data.window), windows)
     fitted = known - round(known * data.validation)
@@ -96,12 +100,21 @@ def cut(name: str, silo: SiloGraph, data: Data, *, static: bool = False) -> Silo
             f"data.train = {data.train:g} s leaves no training window of {data.window:g} s",
             remedy="Lengthen data.train or shorten data.window.",
         )
-    parts = [silo.graph.windows(a, b) for a, b in ((0, fitted), (fitted, known), (known, windows))]
+    parts = [
+        known_hosts(silo.graph.windows(first, last), silo.graph.known_before(last))
+        for first, last in ((0, fitted), (fitted, known))
+    ]
+    parts.append(silo.graph.windows(known))
     if static:
         parts = [as_static(part) for part in parts]
     # What the future will call malicious is no business of training.
     train, validation = (replace(part, label=None) for part in parts[:2])
     return SiloData(name, silo.names, silo.own, train, validation, parts[2])
+
+
+def known_hosts(graph: TemporalGraph, count: int) -> TemporalGraph:
+    """The graph with only its first `count` nodes, which all its edges are between."""
+    return replace(graph, rows=graph.rows[:count])
 
 
 def initial_model(experiment: Experiment, shape: GraphShape) -> tuple[Layout, Arrays]:

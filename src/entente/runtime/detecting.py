@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +145,7 @@ def _graph(
         merged=timeline.merged,
     )
     known = {"hosts": [*hosts, *fresh], "own": [*owned, *(alone for _ in fresh)], "rows": rows.tolist()}
-    return (_in_order(graph) if graph.merged else graph), known
+    return graph.in_order(), known
 
 
 def _new_rows(experiment: Experiment, fresh: list[str], shape: GraphShape) -> Int32:
@@ -157,10 +157,3 @@ def _new_rows(experiment: Experiment, fresh: list[str], shape: GraphShape) -> In
     if experiment.graph.identity == "keyed-hash":
         return make_identity(experiment.graph, ()).rows(fresh)
     return KeyedHash(bytes(MINIMUM_SECRET), max(2, shape.table_size)).rows(fresh)[:, :1] % shape.table_size
-
-
-def _in_order(graph: TemporalGraph) -> TemporalGraph:
-    """Edges sorted by (window, src, dst) again, now that nodes have other numbers."""
-    order = np.lexsort((graph.dst, graph.src, graph.window_of_edge()))
-    chosen = {name: getattr(graph, name)[order] for name in ("src", "dst", "time", "weight")}
-    return replace(graph, **chosen)

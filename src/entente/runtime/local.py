@@ -44,7 +44,6 @@ def train(
     baselines: Collection[str] = BASELINES,
 ) -> Run:
     """Train over the silos, evaluate on the test windows and leave everything in `folder`."""
-    one_thread()
     folder.begin(experiment, resume=resume)
     dataset = dataset if dataset is not None else load_dataset(experiment)
     check_attack(experiment, dataset)
@@ -191,7 +190,6 @@ def make_team(experiment: Experiment, folder: RunFolder, dataset: Dataset, membe
 
 def build_silos(experiment: Experiment, names: Collection[str]) -> dict[str, Participant]:
     """Silos by name, from their events; what a worker process or a deployed site calls."""
-    one_thread()
     dataset = load_dataset(experiment, names)
     return {name: make_silo(experiment, dataset, name) for name in names}
 
@@ -232,13 +230,6 @@ def with_weights(
     detector = make_detector(experiment, dataset.shape)
     detector.load_weights(models.get(silo, models.get("", {})))
     return detector
-
-
-def one_thread() -> None:
-    """Sums in another order give other bits, so a silo computes in one thread; workers add cores."""
-    import torch
-
-    torch.set_num_threads(1)
 
 
 def _facts(coordinator: Coordinator) -> dict[str, Any]:

@@ -168,9 +168,8 @@ class Lab:
 
     def in_one_process(self, experiment: Path) -> dict[str, Any]:
         """The model of `runtime/local.py` for the same experiment, from everybody's events."""
-        from entente.runtime.local import fit, load_dataset, one_thread
+        from entente.runtime.local import fit, load_dataset
 
-        one_thread()
         agreed = self.federation.terms.apply(load_experiment(experiment))
         secret = self.kits["east"] / "local" / SECRET
         agreed = agreed.model_copy(

@@ -26,7 +26,6 @@ from entente.graphs.temporal import TemporalGraph
 from entente.runtime.assembly import initial_model, make_detector
 from entente.runtime.audit import read, verify
 from entente.runtime.checkpoint import Checkpoints, RunFolder
-from entente.runtime.local import one_thread
 from entente.runtime.nvflare.drive import Drive
 from entente.runtime.nvflare.job import portable, run_name
 from entente.runtime.nvflare.memory import SiloMemory
@@ -134,11 +133,6 @@ def _experiment(**federation: Any) -> Experiment:
 def _silo(experiment: Experiment, name: str) -> Silo:
     detector = make_detector(experiment, GraphShape(64, 2))
     return Silo(name, detector, _graph(SILOS.index(name)), 10, experiment.seed)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    one_thread()
 
 
 class FakeCompany:

@@ -95,9 +95,7 @@ class SiloExecutor(Executor):  # type: ignore[misc]
 
     def _build(self, config: Path) -> None:
         from entente.runtime.assembly import EVERYTHING, Dataset, load_dataset, make_detector
-        from entente.runtime.local import one_thread
 
-        one_thread()
         experiment = read_experiment(config)
         breach = self.site.kit.federation.terms.breach(experiment)
         if breach:
