@@ -80,8 +80,8 @@ class Euler(Section):
     """Share of each training window's edges held out to validate a round."""
     negatives: int = Field(default=1, ge=1)
     """Sampled non-edges per edge."""
-    arrivals: bool = True
-    """A host has no past until its first edge; off = it idles from the first window on, as published."""
+    advance: Literal["visits", "windows"] = "visits"
+    """When a host's state moves on: in windows in which it has an edge, or in all windows (published)."""
 
 
 class Jbeil(Section):

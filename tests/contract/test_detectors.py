@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from entente.config import DetectorConfig
 from entente.detectors import available, create
 from entente.detectors.base import Candidates, Detector, GraphShape
+from entente.detectors.euler import Euler
 from entente.detectors.saving import load, save
 from entente.errors import DetectorError, StorageError
 from entente.graphs.temporal import TemporalGraph
@@ -259,6 +260,8 @@ def test_hosts_appended_later_are_scored_and_leave_the_others_as_they_were(detec
 
 
 def test_a_newcomer_scores_the_same_whether_or_not_it_was_expected(detector: Detector) -> None:
+    if isinstance(detector, Euler) and not detector.module.by_visit:
+        pytest.skip("without visits Euler keeps every host's last embedding, and has none of a newcomer")
     graph = graph_for(detector)
     hosts = graph.num_nodes - 2
     late = (graph.window_of_edge() >= 3) | (np.maximum(graph.src, graph.dst) < hosts)

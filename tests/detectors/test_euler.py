@@ -146,7 +146,7 @@ def test_a_graph_of_another_identity_table_is_refused() -> None:
 def test_a_state_of_more_hosts_than_the_graph_has_is_refused() -> None:
     graph = communities()
     detector = build(graph)
-    state = {"hidden": np.zeros((99, 32), np.float32), "embedding": np.zeros((99, 16), np.float32)}
+    state = {"hidden": np.zeros((99, 32), np.float32)}
     with pytest.raises(DetectorError, match="99 hosts"):
         detector.score(graph, state)
 

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from entente.config import Euler as EulerConfig
-from entente.detectors import euler_layout, euler_recurrence
+from entente.detectors import euler_layout, euler_recurrence, euler_visits
 from entente.detectors.base import Candidates, GraphShape
 from entente.detectors.euler import Euler
 from entente.detectors.euler_layout import lay_out_graph
 from entente.detectors.euler_recurrence import Recurrence
+from entente.detectors.euler_visits import visits_of
 from entente.detectors.layers import GAT, SAGE, Adjacency
 from entente.detectors.neural import average_precision_and_auc
 from entente.graphs.temporal import TemporalGraph
@@ -40,8 +41,9 @@ def plain() -> ModuleType:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (euler_layout, euler_recurrence):
+    for module in (euler_layout, euler_recurrence, euler_visits):
         monkeypatch.setattr(module, "BLOCK", 7)
+    monkeypatch.setattr(euler_visits, "ROWS_AT_ONCE", 20)
 
 
 def graph_of(plain: ModuleType, nodes: int, windows: int, edges: int, seed: int) -> TemporalGraph:
@@ -66,7 +68,7 @@ def test_loss_and_gradients_equal_the_published_way(
         decoder="inner",
         task="detection",
         dropout=0.0,
-        arrivals=False,
+        advance="windows",
         validation_edges=1e-9,
         hidden=8,
         embedding=5,
@@ -88,44 +90,58 @@ def test_loss_and_gradients_equal_the_published_way(
         assert torch.allclose(fast[name], parameter.grad, atol=1e-5), name
 
 
+@pytest.mark.parametrize("advance", ["windows", "visits"])
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-@pytest.mark.parametrize("arrivals", [False, True])
 @pytest.mark.usefixtures("small_blocks")
-def test_recurrence_equals_torch_on_the_dense_table(plain: ModuleType, kind: str, arrivals: bool) -> None:
+def test_recurrence_equals_torch_on_the_dense_table(plain: ModuleType, kind: str, advance: str) -> None:
     graph = graph_of(plain, 25, 6, 12, seed=2)
     layout = lay_out_graph(graph)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(layout.rows + 25, 5, generator=generator, requires_grad=True)
-    recurrence, projection = Recurrence(kind, 5, 4), torch.nn.Linear(4, 3)
+    recurrence, projection = Recurrence(kind, 5, 5), torch.nn.Linear(5, 3)
     lively(recurrence, 3)
-    initial = tuple(torch.randn(25, 4, generator=generator) for _ in range(recurrence.cell.states))
-    grid = np.meshgrid(np.arange(6), np.arange(25), indexing="ij")
-    dense = x[torch.from_numpy(layout.position(grid[0].ravel(), grid[1].ravel()))].view(6, 25, 5)
-    network = {"gru": torch.nn.GRU, "lstm": torch.nn.LSTM}[kind](5, 4)
+    initial = tuple(torch.randn(25, 5, generator=generator) for _ in range(recurrence.cell.states))
+    network = {"gru": torch.nn.GRU, "lstm": torch.nn.LSTM}[kind](5, 5)
     own = {f"{name}_l0": p for name, p in recurrence.named_parameters()}
-    met = torch.full((25,), -1)
-    if arrivals:  # the last hosts are met in window 5, or not at all
-        met = (torch.arange(25) // 3 - 1).clamp(max=6)
-    states, outputs = initial, []
+    window, host = (axis.ravel() for axis in np.meshgrid(np.arange(6), np.arange(25), indexing="ij"))
+    dense = x[torch.from_numpy(layout.position(window, host))].view(6, 25, 5)
+    moves = torch.ones(6, 25, 1, dtype=torch.bool)
+    states = initial
+    if advance == "visits":
+        for state in initial:
+            state[::2] = 0.0  # nobody has met these
+        states = (torch.where(initial[0] == 0, x[layout.rows :], initial[0]), *initial[1:])
+        for t in range(6):
+            part = graph.windows(t, t + 1)
+            moves[t] = torch.from_numpy(np.isin(np.arange(25), [part.src, part.dst]))[:, None]
+    expected = []
     for t in range(6):
-        states = tuple((state * (met < t)[:, None])[None] for state in states)
-        out, last = torch.func.functional_call(
-            network, own, (dense[t : t + 1], states[0] if kind == "gru" else states)
+        given = tuple(state[None] for state in states)
+        _, after = torch.func.functional_call(
+            network, own, (dense[t : t + 1], given[0] if kind == "gru" else given)
         )
-        states = tuple(state[0] for state in ((last,) if kind == "gru" else last))
-        outputs.append(out)
-    expected = torch.cat(outputs)
-    z, after = recurrence(x, layout, met, initial, projection)
-    assert torch.allclose(z, projection(expected), atol=1e-6)
-    for ours, theirs in zip(after, states, strict=True):
-        assert torch.allclose(ours, theirs * (met < 6)[:, None], atol=1e-6)
+        after = (after,) if kind == "gru" else after
+        states = tuple(torch.where(moves[t], new[0], old) for new, old in zip(after, states, strict=True))
+        expected.append(projection(states[0]))
 
-    probe = torch.randn(z.shape, generator=generator)
+    if advance == "windows":
+        z, last = recurrence.by_window(x, layout, initial, projection)
+    else:
+        visits = visits_of(layout)
+        table, last = recurrence.by_visit(x, visits, initial, projection)
+        z = table[torch.from_numpy(visits.position(window, host))]
+        met = moves.any(dim=0) | (initial[0] != 0)
+        states = tuple(state * met for state in states)
+    assert torch.allclose(z.view(6, 25, 3), torch.stack(expected), atol=1e-6)
+    for ours, theirs in zip(last, states, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+
+    probe = torch.randn(6, 25, 3, generator=generator)
     sought = [x, *recurrence.parameters(), *projection.parameters()]
-    ours = torch.autograd.grad((z * probe).sum(), sought)
-    theirs = torch.autograd.grad((projection(expected) * probe).sum(), sought)
-    for a, b in zip(ours, theirs, strict=True):
-        assert torch.allclose(a, b, atol=1e-5)
+    found = torch.autograd.grad((z.view(6, 25, 3) * probe).sum(), sought)
+    wanted = torch.autograd.grad((torch.stack(expected) * probe).sum(), sought)
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [SAGE, GAT])

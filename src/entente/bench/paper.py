@@ -54,7 +54,7 @@ PUBLISHED_EULER = {
     "federation.rounds": 30,
     "detector.decoder": "inner",
     "detector.task": "detection",
-    "detector.arrivals": False,
+    "detector.advance": "windows",
 }
 EULER = Setting("euler", "Euler as published", PUBLISHED_EULER, {"task": "detection"})
 DIRECTED = Setting("euler-mlp", "Euler, our default", {}, {"task": "detection"}, as_paper=False)

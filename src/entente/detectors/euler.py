@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,9 +12,9 @@ from torch import Tensor, nn
 
 from entente.config import Euler as EulerConfig
 from entente.detectors.base import Candidates, GraphShape, State, Training, Validation
+from entente.detectors.euler_cells import CELLS, States
 from entente.detectors.euler_layout import indices, lay_out_graph
 from entente.detectors.euler_model import EulerModel
-from entente.detectors.euler_recurrence import CELLS, States
 from entente.detectors.layers import Adjacency
 from entente.detectors.neural import (
     NeuralDetector,
@@ -26,7 +25,7 @@ from entente.detectors.neural import (
 )
 from entente.errors import DetectorError
 from entente.graphs.sampling import NonEdges, held_out
-from entente.graphs.temporal import Float32, Int64, TemporalGraph, first_windows
+from entente.graphs.temporal import Float32, Int64, TemporalGraph
 
 STATE_NAMES = ("hidden", "cell")
 EMBEDDING = "embedding"
@@ -45,7 +44,6 @@ class _Prepared:
 
     source: TemporalGraph
     adjacency: Adjacency
-    met: Tensor
     train: TemporalGraph
     held: TemporalGraph
     non_edges: NonEdges
@@ -117,7 +115,7 @@ class Euler(NeuralDetector):
             return Validation(0.0, 0.0, 0)
         pairs = _join(positive, negative)
         with torch.no_grad():
-            z, _ = self._embed(held, prepared.adjacency, prepared.met)
+            z, _ = self._embed(held, prepared.adjacency, None)
             logits = self._logits(z, prepared.adjacency, pairs).cpu().numpy()
         ap, auc = average_precision_and_auc(np.arange(len(pairs.window)) < edges, logits)
         return Validation(ap, auc, edges)
@@ -153,20 +151,14 @@ class Euler(NeuralDetector):
         self, graph: TemporalGraph, state: dict[str, Tensor], pairs: Candidates
     ) -> tuple[Float32, dict[str, Tensor]]:
         adjacency = Adjacency(lay_out_graph(graph))
-        known = _known(state, graph.num_nodes).to(self.device)
-        met = self._met(graph, known)
         initial = tuple(state[name] for name in STATE_NAMES if name in state)
-        z, after = self._embed(graph, adjacency, met, initial=initial)
+        z, after = self._embed(graph, adjacency, None, initial)
         kept = dict(zip(STATE_NAMES, after, strict=False))
-        if self.config.task == "prediction":
+        if EMBEDDING in state:
             last = np.full(graph.num_nodes, graph.num_windows - 1)
             every = self._row(adjacency, last, np.arange(graph.num_nodes))
             kept[EMBEDDING] = z.index_select(0, indices(every).to(self.device))
-            before = state[EMBEDDING]
-            if self.config.arrivals:
-                kept[EMBEDDING] *= (met < graph.num_windows)[:, None]
-                before = torch.where(known[:, None], before, self._newcomers(graph))
-            z = torch.cat((z, before))  # what the first window's pairs are predicted from
+            z = torch.cat((z, state[EMBEDDING]))  # what the first window's pairs are predicted from
         logits = self._logits(z, adjacency, pairs)
         anomaly: Float32 = torch.sigmoid(-logits).cpu().numpy()
         return anomaly, kept
@@ -184,7 +176,7 @@ class Euler(NeuralDetector):
         if self.config.edge_dropout:
             kept = rng.random(prepared.train.num_edges) >= self.config.edge_dropout
             adjacency = Adjacency(lay_out_graph(prepared.train.select(kept)))
-        z, _ = self._embed(prepared.train, adjacency, prepared.met, noise)
+        z, _ = self._embed(prepared.train, adjacency, noise)
         logits = self._logits(z, adjacency, _join(edges, non_edges))
         losses = nn.functional.softplus(-torch.from_numpy(sign).to(self.device) * logits)
         return torch.dot(losses, torch.from_numpy(share).to(self.device)) / 2
@@ -193,8 +185,7 @@ class Euler(NeuralDetector):
         self,
         graph: TemporalGraph,
         adjacency: Adjacency,
-        met: Tensor,
-        noise: torch.Generator | None = None,
+        noise: torch.Generator | None,
         initial: States | None = None,
     ) -> tuple[Tensor, States]:
         """Z, and the states after the last window; from zero states unless `initial` has others."""
@@ -204,21 +195,8 @@ class Euler(NeuralDetector):
                 torch.zeros(graph.num_nodes, self.config.hidden, device=self.device) for _ in states
             )
         rows = indices(graph.rows.astype(np.int64)).to(self.device)
-        z, after = self.module(rows, adjacency, met, initial, noise)
+        z, after = self.module(rows, adjacency, initial, noise)
         return z, after
-
-    def _newcomers(self, graph: TemporalGraph) -> Tensor:
-        """Embeddings of all hosts as if nobody had met them yet: one window in which nothing happens."""
-        silent = graph.select(np.zeros(graph.num_edges, dtype=np.bool_)).windows(0, 1)
-        z, _ = self._embed(silent, Adjacency(lay_out_graph(silent)), self._met(silent))
-        return z
-
-    def _met(self, graph: TemporalGraph, known: Tensor | None = None) -> Tensor:
-        """The window in which each host is met; -1 if before, and for all where that makes no difference."""
-        first = indices(first_windows(graph.offsets, graph.src, graph.dst, graph.num_nodes)).to(self.device)
-        if not self.config.arrivals:
-            return torch.full_like(first, -1)
-        return first if known is None else first.masked_fill(known, -1)
 
     def _logits(self, z: Tensor, adjacency: Adjacency, pairs: Candidates) -> Tensor:
         """Logits of pairs from their own window's embeddings, or from those of the window before."""
@@ -237,6 +215,8 @@ class Euler(NeuralDetector):
         """The row of Z that holds a host in a window."""
         if self.module.recurrence is None:
             return adjacency.layout.position(window, node)
+        if self.module.by_visit:
+            return adjacency.visits.position(window, node)
         return window * adjacency.layout.nodes + node
 
     def _in_reach(self, pairs: Candidates) -> Candidates:
@@ -251,8 +231,8 @@ class Euler(NeuralDetector):
         recurrent = self.config.temporal != "none"
         count = CELLS[self.config.temporal].states if recurrent else 0
         widths = dict.fromkeys(STATE_NAMES[:count], self.config.hidden)
-        if self.config.task == "prediction":
-            widths[EMBEDDING] = self.config.embedding
+        if self.config.task == "prediction" and not self.module.by_visit:
+            widths[EMBEDDING] = self.config.embedding  # else it follows from the hidden state
         return widths
 
     def _fit_state(self, graph: TemporalGraph, state: State) -> dict[str, Tensor]:
@@ -280,20 +260,11 @@ class Euler(NeuralDetector):
         self._prepared = _Prepared(
             source=graph,
             adjacency=Adjacency(lay_out_graph(train)),
-            met=self._met(train),
             train=train,
             held=graph.select(held),
             non_edges=NonEdges(graph),
         )
         return self._prepared
-
-
-def _known(state: Mapping[str, Tensor], hosts: int) -> Tensor:
-    """Which hosts have been met: the others' part of a state is zero."""
-    known = torch.zeros(hosts, dtype=torch.bool)
-    for array in state.values():
-        known |= (array != 0).any(dim=1).cpu()
-    return known
 
 
 def _edges(graph: TemporalGraph) -> Candidates:

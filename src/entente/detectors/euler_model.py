@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from entente.config import Euler as EulerConfig
 from entente.detectors.base import GraphShape
-from entente.detectors.euler_layout import Layout
-from entente.detectors.euler_recurrence import Recurrence, States
+from entente.detectors.euler_cells import States
+from entente.detectors.euler_recurrence import Recurrence
 from entente.detectors.layers import GRAPH_LAYERS, MLP, Adjacency, InnerProduct
 
 
@@ -43,6 +43,7 @@ class EulerModel(nn.Module):
         self.recurrence = (
             None if config.temporal == "none" else Recurrence(config.temporal, config.hidden, config.hidden)
         )
+        self.by_visit = config.advance == "visits" and self.recurrence is not None
         self.projection = nn.Linear(config.hidden, config.embedding)
         self.decoder = InnerProduct() if config.decoder == "inner" else MLP(config.embedding)
 
@@ -50,17 +51,17 @@ class EulerModel(nn.Module):
         self,
         rows: Tensor,
         adjacency: Adjacency,
-        met: Tensor,
         initial: States,
         noise: torch.Generator | None = None,
     ) -> tuple[Tensor, States]:
-        """Z and the states after the last window; `met` as for the recurrence.
+        """Z and the states after the last window.
 
-        Z has one row per window and host, or, without recurrence, one per receiver and idle host.
+        Z has one row per visit and one per host's first state; or one per window and host; or, without
+        recurrence, one per receiver and idle host.
         """
-        layout: Layout = adjacency.layout
         table = self.encoder(rows, adjacency, noise)
         if self.recurrence is None:
             return self.projection(table), ()
-        z, after = self.recurrence(table, layout, met, initial, self.projection)
-        return z.view(layout.windows * layout.nodes, -1), after
+        if self.by_visit:
+            return self.recurrence.by_visit(table, adjacency.visits, initial, self.projection)
+        return self.recurrence.by_window(table, adjacency.layout, initial, self.projection)

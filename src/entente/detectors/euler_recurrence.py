@@ -1,111 +1,24 @@
-"""GRU and LSTM over every host's windows, exact and lean.
+"""A recurrence over hosts and windows, exact and lean.
 
-Hosts are independent, so a block of them goes through all windows while its gates stay in the cache.
-An idle host's input gates are computed once, not once per window. Only the hidden states are kept for
-the backward pass, which recomputes the gates of a window from the state before it: memory per window is
-one state and one embedding per host, however long the history. The projection of a state to an embedding
-is part of the same walk, so that its gradients never exist for all windows at once.
-
-A host has no past until it is met: it enters every window up to its first edge with a state of zero. So a
-newcomer looks the same whenever it comes, and however a log is cut into calls.
+By visit (see `euler_visits`), or in every window, as published. For the latter: hosts are independent, so a
+block of them goes through all windows while its gates stay in the cache. An idle host's input gates are
+computed once, not once per window. Only the hidden states are kept for the backward pass, which recomputes
+the gates of a window from the state before it: memory per window is one state and one embedding per host,
+however long the history. The projection of a state to an embedding is part of the same walk, so that its
+gradients never exist for all windows at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from entente.detectors.euler_cells import CELLS, Cell, States
 from entente.detectors.euler_layout import BLOCK, Layout, indices
-
-States = tuple[Tensor, ...]
-
-
-class GRUCell:
-    """h' = (1 - z) n + z h, as in torch.nn.GRU (gates r, z, n)."""
-
-    gates: ClassVar[int] = 3
-    states: ClassVar[int] = 1
-
-    @staticmethod
-    def step(from_input: Tensor, from_hidden: Tensor, states: States) -> States:
-        (h,) = states
-        _, z, n = GRUCell._gates(from_input, from_hidden, h.shape[1])
-        return (torch.lerp(n, h, z),)
-
-    @staticmethod
-    def step_back(
-        from_input: Tensor, from_hidden: Tensor, states: States, after: States, gradients: States
-    ) -> tuple[Tensor, Tensor, States]:
-        """Gradients of both gate inputs and of the states before the step."""
-        (h,), (dh,), width = states, gradients, states[0].shape[1]
-        r, z, n = GRUCell._gates(from_input, from_hidden, width)
-        to_input = torch.empty_like(from_input)
-        dr, dz, dn = to_input[:, :width], to_input[:, width : 2 * width], to_input[:, 2 * width :]
-        keep = dh * z
-        torch.mul(dh - keep, 1.0 - n * n, out=dn)
-        torch.mul(keep, (h - n).mul_(1.0 - z), out=dz)
-        torch.mul(dn, (r * (1.0 - r)).mul_(from_hidden[:, 2 * width :]), out=dr)
-        to_hidden = to_input.clone()
-        to_hidden[:, 2 * width :] *= r
-        return to_input, to_hidden, (keep,)
-
-    @staticmethod
-    def _gates(from_input: Tensor, from_hidden: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-        both = torch.sigmoid_(from_input[:, : 2 * width] + from_hidden[:, : 2 * width])
-        r, z = both[:, :width], both[:, width:]
-        n = torch.addcmul(from_input[:, 2 * width :], r, from_hidden[:, 2 * width :])
-        return r, z, _tanh_(n)
-
-
-class LSTMCell:
-    """As in torch.nn.LSTM (gates i, f, g, o); the states are h and c."""
-
-    gates: ClassVar[int] = 4
-    states: ClassVar[int] = 2
-
-    @staticmethod
-    def step(from_input: Tensor, from_hidden: Tensor, states: States) -> States:
-        _, c = states
-        i, f, g, o = LSTMCell._gates(from_input, from_hidden, c.shape[1])
-        c = torch.addcmul(f * c, i, g)
-        return o * torch.tanh(c), c
-
-    @staticmethod
-    def step_back(
-        from_input: Tensor, from_hidden: Tensor, states: States, after: States, gradients: States
-    ) -> tuple[Tensor, Tensor, States]:
-        """Gradients of both gate inputs and of the states before the step."""
-        _, c = states
-        i, f, g, o = LSTMCell._gates(from_input, from_hidden, c.shape[1])
-        dh, dc = gradients
-        squashed = torch.tanh(after[1])
-        dc = dc + dh * o * (1.0 - squashed * squashed)
-        gradient = torch.cat(
-            (
-                dc * g * i * (1.0 - i),
-                dc * c * f * (1.0 - f),
-                dc * i * (1.0 - g * g),
-                dh * squashed * o * (1.0 - o),
-            ),
-            dim=1,
-        )
-        return gradient, gradient, (torch.zeros_like(dh), dc * f)
-
-    @staticmethod
-    def _gates(from_input: Tensor, from_hidden: Tensor, width: int) -> States:
-        i, f, g, o = (from_input + from_hidden).view(-1, 4, width).unbind(dim=1)
-        return torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
-
-
-def _tanh_(x: Tensor) -> Tensor:
-    """tanh in place as 2 sigmoid(2x) - 1: torch's sigmoid is several times faster on a CPU."""
-    return x.mul_(2.0).sigmoid_().mul_(2.0).sub_(1.0)
-
-
-CELLS: dict[str, type[GRUCell] | type[LSTMCell]] = {"gru": GRUCell, "lstm": LSTMCell}
+from entente.detectors.euler_visits import Visits, Walk
 
 
 class _Blocks:
@@ -125,27 +38,12 @@ class _Blocks:
             yield hosts, slice(starts[0], starts[-1]), [start - starts[0] for start in starts]
 
 
-class _Known:
-    """Which hosts of a block have been met before a window; `met` is the window of a host's first edge."""
-
-    def __init__(self, met: Tensor) -> None:
-        self._met = met[:, None]
-        self._last = int(met.max()) if len(met) else -1
-
-    def before(self, t: int, states: States) -> States:
-        """The states, zero for hosts that are not met before window t."""
-        if t > self._last:
-            return states
-        return tuple(state * (self._met < t) for state in states)
-
-
 class _Recur(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        cell: type[GRUCell] | type[LSTMCell],
+        cell: Cell,
         layout: Layout,
-        met: Tensor,
         x: Tensor,
         w_input: Tensor,
         w_hidden: Tensor,
@@ -164,19 +62,17 @@ class _Recur(torch.autograd.Function):
             active = torch.addmm(b_input, x[rows], w_input.T)
             local = blocks.local[rows]
             states = tuple(state[hosts] for state in initial)
-            known = _Known(met[hosts])
             for t in range(layout.windows):
                 low, high = starts[t], starts[t + 1]
-                states = known.before(t, states)
                 from_input = idle
                 if high > low:
                     from_input = idle.index_copy(0, local[low:high], active[low:high])
                 from_hidden = torch.addmm(b_hidden, states[0], w_hidden.T)
-                states = cell.step(from_input, from_hidden, states)
-                for whole, state in zip(history, states, strict=True):
-                    whole[t, hosts] = state
+                after = tuple(whole[t, hosts] for whole in history)
+                cell.step(from_input, from_hidden, states, after)
+                states = after
                 torch.addmm(b_out, states[0], w_out.T, out=z[t, hosts])
-        ctx.cell, ctx.blocks, ctx.met = cell, blocks, met
+        ctx.cell, ctx.blocks = cell, blocks
         ctx.save_for_backward(x, w_input, w_hidden, b_input, b_hidden, w_out, *initial, *history)
         ctx.mark_non_differentiable(*history)
         return z, *history
@@ -197,25 +93,29 @@ class _Recur(torch.autograd.Function):
             active = torch.addmm(b_input, x_active, w_input.T)
             d_idle, d_active = torch.zeros_like(idle), torch.empty_like(active)
             d_states = tuple(torch.zeros_like(state[hosts]) for state in initial)
-            known = _Known(ctx.met[hosts])
+            states = tuple(whole[-1, hosts] for whole in history)
             for t in reversed(range(blocks.layout.windows)):
                 low, high = starts[t], starts[t + 1]
                 chosen = local[low:high]
-                after = tuple(whole[t, hosts] for whole in history)
-                earlier = [whole[t - 1] for whole in history] if t else initial
-                states = known.before(t, tuple(state[hosts] for state in earlier))
+                after = states
+                states = (
+                    tuple(whole[t - 1, hosts] for whole in history)
+                    if t
+                    else tuple(state[hosts] for state in initial)
+                )
                 dz = gradients[0][t, hosts]
                 dw_out.addmm_(dz.T, after[0])
                 db_out += dz.sum(dim=0)
                 d_states = (d_states[0].addmm_(dz, w_out), *d_states[1:])
                 from_input = idle.index_copy(0, chosen, active[low:high]) if high > low else idle
                 from_hidden = torch.addmm(b_hidden, states[0], w_hidden.T)
-                to_input, to_hidden, d_states = cell.step_back(
-                    from_input, from_hidden, states, after, d_states
-                )
+                slopes = cell.slopes(from_input, from_hidden, states, after)
+                to_hidden, dh = torch.empty_like(from_hidden), d_states[0]
+                d_states = cell.step_back(slopes, d_states, to_hidden)
+                to_input = cell.to_input(slopes, dh, to_hidden)
                 dw_hidden.addmm_(to_hidden.T, states[0])
                 db_hidden += to_hidden.sum(dim=0)
-                d_states = known.before(t, (d_states[0].addmm_(to_hidden, w_hidden), *d_states[1:]))
+                d_states = (d_states[0].addmm_(to_hidden, w_hidden), *d_states[1:])
                 if high > low:
                     torch.index_select(to_input, 0, chosen, out=d_active[low:high])
                     to_input = to_input.index_fill(0, chosen, 0.0)
@@ -225,7 +125,7 @@ class _Recur(torch.autograd.Function):
             torch.mm(d_active, w_input, out=dx[rows])
             dx[received:][hosts] = d_idle @ w_input
         weights = (dw_input, dw_hidden, db_input, db_hidden, dw_out, db_out)
-        return (None, None, None, dx, *weights, *([None] * len(initial)))
+        return (None, None, dx, *weights, *([None] * len(initial)))
 
 
 class Recurrence(nn.Module):
@@ -240,25 +140,32 @@ class Recurrence(nn.Module):
         self.bias_ih = nn.Parameter(torch.empty(rows).uniform_(-bound, bound))
         self.bias_hh = nn.Parameter(torch.empty(rows).uniform_(-bound, bound))
 
-    def forward(
-        self, x: Tensor, layout: Layout, met: Tensor, initial: States, projection: nn.Linear
-    ) -> tuple[Tensor, States]:
-        """Projected states of every window [windows, hosts, outputs], and the states after the last one.
+    @property
+    def _weights(self) -> States:
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
-        `x`: receivers' rows, then idle hosts' rows. `met`: the window of each host's first edge; less than
-        0 for one that was met before.
+    def by_window(
+        self, x: Tensor, layout: Layout, initial: States, projection: nn.Linear
+    ) -> tuple[Tensor, States]:
+        """Every host moves on in every window: projected states by window and host, and the last states.
+
+        `x`: receivers' rows, then idle hosts' rows.
         """
         z, *history = _Recur.apply(  # type: ignore[no-untyped-call]
-            self.cell,
-            layout,
-            met,
-            x,
-            self.weight_ih,
-            self.weight_hh,
-            self.bias_ih,
-            self.bias_hh,
-            projection.weight,
-            projection.bias,
-            *initial,
+            self.cell, layout, x, *self._weights, projection.weight, projection.bias, *initial
         )
-        return z, _Known(met).before(layout.windows, tuple(states[-1] for states in history))
+        return z.flatten(0, 1), tuple(states[-1] for states in history)
+
+    def by_visit(
+        self, x: Tensor, visits: Visits, initial: States, projection: nn.Linear
+    ) -> tuple[Tensor, States]:
+        """Hosts move on when they have an edge: projected states by row of `visits`, and the last states.
+
+        A state of zero in `initial` is that of a host nobody has met; it begins, and ends, as its idle row.
+        """
+        unmet = ~torch.stack([(state != 0).any(dim=1) for state in initial]).any(dim=0, keepdim=True).T
+        first = (torch.where(unmet, x[len(x) - visits.nodes :], initial[0]), *initial[1:])
+        tables = Walk.apply(self.cell, visits, x, *self._weights, *first)  # type: ignore[no-untyped-call]
+        known = ~unmet | (visits.last < len(visits))[:, None]
+        after = tuple(table.index_select(0, visits.last) * known for table in tables)
+        return projection(tables[0]), after

@@ -7,6 +7,7 @@ identity features X = I the product XW is a lookup in W, so a first layer's dens
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from entente.detectors.euler_layout import Layout, indices
+from entente.detectors.euler_visits import Visits, visits_of
 from entente.graphs.temporal import Int64
 
 
@@ -61,6 +63,10 @@ class Adjacency:
         self.weight = np.insert(layout.weight, ends, np.float32(1))
         self.starts = layout.starts + np.arange(layout.rows + 1)
         self._matrices: dict[str, csr_matrix] = {}
+
+    @cached_property
+    def visits(self) -> Visits:
+        return visits_of(self.layout)
 
     def columns(self, senders: str) -> int:
         return self.layout.nodes + (self.layout.rows if senders == "second" else 0)
