@@ -28,27 +28,29 @@ class GRUCell:
 
     @staticmethod
     def slopes(from_input: Tensor, from_hidden: Tensor, states: States, after: States) -> States:
-        """How (r, z, n) seen from the input, the same seen from the hidden state, and h follow h'."""
+        """How (r, z, n) seen from the hidden state, n seen from the input, and h follow h'."""
         (h,), width = states, states[0].shape[1]
         r, z, n = GRUCell._gates(from_input, from_hidden, width)
         rest = 1.0 - z
         of_n = (1.0 - n * n).mul_(rest)
         of_z = (h - n).mul_(z).mul_(rest)
         of_r = (1.0 - r).mul_(r).mul_(from_hidden[:, 2 * width :]).mul_(of_n)
-        return torch.cat((of_r, of_z, of_n), dim=1), torch.cat((of_r, of_z, of_n * r), dim=1), z
+        return torch.cat((of_r, of_z, r.mul_(of_n)), dim=1), of_n, z
 
     @staticmethod
     def step_back(slopes: States, gradients: States, to_hidden: Tensor) -> States:
         """Gradients of the states before, but for what goes through `to_hidden`, which is filled in."""
-        _, by_hidden, z = slopes
+        by_hidden, _, z = slopes
         (dh,) = gradients
         torch.mul(dh.repeat(1, 3), by_hidden, out=to_hidden)
         return (dh * z,)
 
     @staticmethod
     def to_input(slopes: States, dh: Tensor, to_hidden: Tensor) -> Tensor:
-        """Gradients of the gates as the input sees them."""
-        return dh.repeat(1, 3).mul_(slopes[0])
+        """Gradients of the gates as the input sees them: but for n as the hidden state does."""
+        given, width = to_hidden.clone(), dh.shape[1]
+        torch.mul(dh, slopes[1], out=given[:, 2 * width :])
+        return given
 
     @staticmethod
     def _gates(from_input: Tensor, from_hidden: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
