@@ -108,6 +108,8 @@ BESIDE = ("trimmed-mean", "geometric-median", "entente-loose", "entente-weak-dp"
 BESIDE_THREATS = ("replay", "adaptive", "targeted rows", "sign flip")
 """Rules that the story shows against a few attacks only."""
 ROUNDS = 15
+REAL_ROUNDS = 10
+"""On data sets that a user brings: a round is long there."""
 QUICK_ROUNDS = 6
 WHOLE_SEEDS = 1
 """The matrix of attacks and rules is wide; it gets this many seeds, the targets all that are asked for."""
@@ -211,7 +213,8 @@ class Lab:
     def _cell(
         self, part: Part, rule: str, name: str, setting: Mapping[str, float], silos: Sequence[str]
     ) -> Cell:
-        rounds = {"federation.rounds": QUICK_ROUNDS if self.short else ROUNDS}
+        most = REAL_ROUNDS if self.prepared.events.name in REAL else ROUNDS
+        rounds = {"federation.rounds": QUICK_ROUNDS if self.short else most}
         experiment = change(DIRECTED.experiment(self.prepared, self.seed), {**RULES[rule][1], **rounds})
         if silos:
             experiment = with_attack(experiment, THREATS[name], setting, silos)
