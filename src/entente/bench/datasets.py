@@ -274,3 +274,11 @@ MAKERS: Mapping[str, Callable[[str, Path, Path], Events]] = {
 REAL = ("lanl-replay", "lanl", "optc")
 """Data sets with attacks that a user brings."""
 MADE_UP = ("simulated", "simulated-scale", "simulated-lab", "simulated-branches")
+
+ROUNDS, REAL_ROUNDS = 15, 10
+"""How long grids of hundreds of cells train: half of the default, a third where a round is long."""
+
+
+def rounds(dataset: str) -> int:
+    """The rounds of one cell in a grid of hundreds of cells."""
+    return REAL_ROUNDS if dataset in REAL else ROUNDS

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from entente.bench.attack_page import draw
 from entente.bench.cells import Cell, Label
-from entente.bench.datasets import REAL, Prepared
+from entente.bench.datasets import REAL, Prepared, rounds
 from entente.bench.methods import AGGREGATION, change
 from entente.bench.paper import DIRECTED
 from entente.bench.request import Finished, Request, execute
@@ -107,9 +107,6 @@ QUICK_THREATS = ("replay", "adaptive", "sign flip", "NaN / inf")
 BESIDE = ("trimmed-mean", "geometric-median", "entente-loose", "entente-weak-dp", "entente-cdp")
 BESIDE_THREATS = ("replay", "adaptive", "targeted rows", "sign flip")
 """Rules that the story shows against a few attacks only."""
-ROUNDS = 15
-REAL_ROUNDS = 10
-"""On data sets that a user brings: a round is long there."""
 QUICK_ROUNDS = 6
 WHOLE_SEEDS = 1
 """The matrix of attacks and rules is wide; it gets this many seeds, the targets all that are asked for."""
@@ -213,9 +210,9 @@ class Lab:
     def _cell(
         self, part: Part, rule: str, name: str, setting: Mapping[str, float], silos: Sequence[str]
     ) -> Cell:
-        most = REAL_ROUNDS if self.prepared.events.name in REAL else ROUNDS
-        rounds = {"federation.rounds": QUICK_ROUNDS if self.short else most}
-        experiment = change(DIRECTED.experiment(self.prepared, self.seed), {**RULES[rule][1], **rounds})
+        length = QUICK_ROUNDS if self.short else rounds(self.prepared.events.name)
+        changes = {**RULES[rule][1], "federation.rounds": length}
+        experiment = change(DIRECTED.experiment(self.prepared, self.seed), changes)
         if silos:
             experiment = with_attack(experiment, THREATS[name], setting, silos)
         labels: dict[str, Label] = {
