@@ -64,6 +64,13 @@ def test_the_kernel_gives_the_plain_histogram_and_similarity(one, other, labels,
     assert jaccard(*fast) == pytest.approx(plain_jaccard(*plain), abs=1e-12)
 
 
+@pytest.mark.parametrize("most", [65_534, 65_535, 65_536, 3_000_000])
+def test_large_host_numbers_are_only_numbers(most: int) -> None:
+    few = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 2), (3, 3)]
+    small, large = sketch(*arrays(few)), sketch(*arrays([(most - a, most - b) for a, b in few]))
+    assert jaccard(small, large) == 1.0
+
+
 @given(edges=edge_lists, seed=st.integers(0, 99))
 @settings(max_examples=50, deadline=None)
 def test_host_numbers_and_edge_order_do_not_matter(edges, seed: int) -> None:

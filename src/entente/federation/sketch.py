@@ -36,9 +36,10 @@ def sketch(
 ) -> Histogram:
     """The histogram of the undirected simple graph behind the edges; hosts without an edge do not count."""
     graph = _adjacency(src, dst)
-    degrees = np.diff(graph.indptr) + np.bincount(graph.indices, minlength=graph.shape[0])
+    each = np.ones(graph.shape[0], dtype=np.uint64)
+    degrees = graph @ each + graph.T @ each
     linked = degrees > 0
-    current = mix(first_labels(degrees.astype(np.uint64), labels))
+    current = mix(first_labels(degrees, labels))
     found = [np.unique(current[linked], return_counts=True)]
     for depth in range(1, iterations + 1):
         hashed = mix(current)
@@ -70,22 +71,23 @@ def jaccard(one: Histogram, other: Histogram) -> float:
 def _adjacency(src: NDArray[np.integer], dst: NDArray[np.integer]) -> Any:
     """Half of the adjacency matrix, every pair once (higher host, lower host), with 1 modulo 2^64 in it.
 
-    Transposing a sparse matrix is a counting sort. Done twice, first by the lower host and then by the
-    higher, it sorts the pairs in linear time.
+    A pair is one number, its higher host in the upper bits, so that a plain sort brings the rows into
+    order and equal pairs together.
     """
     apart = src != dst
     if not apart.all():
         src, dst = src[apart], dst[apart]
-    low, high = np.minimum(src, dst).astype(np.int32), np.maximum(src, dst).astype(np.int32)
-    pairs, hosts = len(low), int(high.max()) + 1 if len(high) else 1
-    here = np.ones(pairs, dtype=np.int8)
-    by_low = csr_array((here, low, np.arange(pairs + 1, dtype=np.int32)), shape=(pairs, hosts)).tocsc()
-    by_high = csr_array((here, high.take(by_low.indices), by_low.indptr), shape=(hosts, hosts)).tocsc()
-    lower, starts = by_high.indices, by_high.indptr
-    new = np.ones(pairs, dtype=bool)
-    np.not_equal(lower[1:], lower[:-1], out=new[1:])
-    new[starts[:-1][starts[:-1] < pairs]] = True
-    if not new.all():
-        starts = np.append(0, np.cumsum(new))[starts]
-        lower = lower[new]
-    return csr_array((np.ones(len(lower), dtype=np.uint64), lower, starts), shape=(hosts, hosts))
+    hosts = max(int(src.max()), int(dst.max())) + 1 if len(src) else 1
+    bits = hosts.bit_length()
+    kind: Any = np.uint32 if 2 * bits <= 32 else np.uint64
+    pairs = np.maximum(src, dst).astype(kind)
+    pairs <<= kind(bits)
+    pairs |= np.minimum(src, dst).astype(kind)
+    pairs.sort()
+    repeated = pairs[1:] == pairs[:-1]
+    if repeated.any():
+        pairs = np.delete(pairs, np.flatnonzero(repeated))
+    starts = np.searchsorted(pairs, np.arange(hosts + 1, dtype=kind) << kind(bits))
+    pairs &= kind((1 << bits) - 1)
+    indices = pairs.astype(np.int32), starts.astype(np.int32)
+    return csr_array((np.ones(len(pairs), dtype=np.uint64), *indices), shape=(hosts, hosts))
