@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from entente.graphs.identity import Identity
 from entente.graphs.snapshots import Timeline
-from entente.graphs.temporal import TemporalGraph, first_windows
+from entente.graphs.temporal import Int32, Int64, TemporalGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +38,7 @@ def silo_graph(
     keep = from_own | to_own if augmentation else from_own & to_own
     src, dst = timeline.src[keep], timeline.dst[keep]
     offsets = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))[timeline.offsets]
-    met = first_windows(offsets, src, dst, len(timeline.hosts))
+    met = _first_windows(offsets, src, dst, len(timeline.hosts))
     present = np.flatnonzero(own | (met < timeline.num_windows))
     order = present[np.argsort(met[present], kind="stable")]
     number = np.empty(len(timeline.hosts), dtype=np.int32)
@@ -58,3 +58,13 @@ def silo_graph(
         merged=timeline.merged,
     )
     return SiloGraph(graph.in_order(), names, own[order])
+
+
+def _first_windows(offsets: Int64, src: Int32, dst: Int32, hosts: int) -> Int64:
+    """The window of each host's first edge; the number of windows for a host without one."""
+    windows = len(offsets) - 1
+    window = np.repeat(np.arange(windows, dtype=np.int64), np.diff(offsets))
+    first = np.full(hosts, windows, dtype=np.int64)
+    for end in (src, dst):
+        np.minimum.at(first, end, window)
+    return first

@@ -90,8 +90,10 @@ class TemporalGraph:
 
     def in_order(self) -> TemporalGraph:
         """Edges sorted by (window, src, dst) again, after nodes were given other numbers."""
+        if not self.merged:  # single events stay in the order of time
+            return self
         order = np.lexsort((self.dst, self.src, self.window_of_edge()))
-        return replace(self, **self._edge_arrays(order)) if self.merged else self
+        return replace(self, **self._edge_arrays(order))
 
     def known_before(self, window: int) -> int:
         """How many nodes, counted from node 0, there are up to the last one with an edge before `window`."""
@@ -107,13 +109,3 @@ class TemporalGraph:
             "label": None if self.label is None else self.label[chosen],
             "features": None if self.features is None else self.features[chosen],
         }
-
-
-def first_windows(offsets: Int64, src: Int32, dst: Int32, hosts: int) -> Int64:
-    """The window of each host's first edge; the number of windows for a host without one."""
-    windows = len(offsets) - 1
-    window = np.repeat(np.arange(windows, dtype=np.int64), np.diff(offsets))
-    first = np.full(hosts, windows, dtype=np.int64)
-    for end in (src, dst):
-        np.minimum.at(first, end, window)
-    return first
