@@ -8,7 +8,7 @@ from entente.federation.watch import Watch
 
 
 def record(round_: int, **silos: dict[str, Any]) -> dict[str, Any]:
-    usual = {"norm": 1.0, "s": 0.99, "refused": None}
+    usual = {"norm": 1.0, "shared": 0.5, "refused": None}
     return {"kind": "train", "round": round_, "silos": {name: usual | silo for name, silo in silos.items()}}
 
 
@@ -22,14 +22,29 @@ def test_a_loud_silo_is_named_from_its_second_round_on() -> None:
     assert watch.observe(record(6, a={}, b={}, c={})) == []
 
 
-def test_a_turned_model_an_idle_one_and_a_refused_one_are_told_apart() -> None:
+def test_a_silo_with_many_hosts_may_go_far_but_not_in_the_weights_that_all_share() -> None:
+    many, cheat = {"norm": 4.0, "shared": 0.6}, {"norm": 4.0, "shared": 2.0}
+    watch = Watch()
+    assert watch.observe(record(1, a={}, b=many, c=cheat | {"norm": 9.0}, d={})) == []
+    assert watch.observe(record(2, a={}, b=many, c=cheat, d={})) == [
+        "c: update norm 4× the median in the weights all share since round 1"
+    ]
+
+
+def test_a_silo_that_moves_identity_rows_alone_is_named() -> None:
+    watch = Watch()
+    said = [watch.observe(record(i, a={}, b={"norm": 1.2, "shared": 0.0}, c={}, d={})) for i in (1, 2, 3)]
+    assert said == [[], [], ["b: hardly changes the weights all share (0× the median) since round 1"]]
+
+
+def test_a_loud_silo_an_idle_one_and_a_refused_one_are_told_apart() -> None:
     watch, said = Watch(), []
     for i in range(1, 4):
         said = watch.observe(
-            record(i, a={}, b={}, c={"s": 0.1}, d={"norm": 0.001}, e={"refused": "not finite"})
+            record(i, a={}, b={}, c={"norm": 6.0}, d={"norm": 0.001}, e={"refused": "not finite"})
         )
     assert [line.split(":")[0] for line in said] == ["c", "d", "e"]
-    assert "turned away" in said[0]
+    assert "update norm 6×" in said[0]
     assert "hardly changes" in said[1]
     assert "not finite" in said[2]
     assert all(line.endswith("since round 1") for line in said)

@@ -63,6 +63,7 @@ def test_a_run_leaves_the_promised_files(undisturbed: Path, experiment: Experime
                 "d",
                 "r",
                 "norm",
+                "shared",
                 "clipped",
                 "refused",
                 "bytes_up",

@@ -21,7 +21,7 @@ from entente.runtime.local import fit, with_weights
 from entente.silos.base import read_silos
 
 CURVE_POINTS = 100
-CREDITS = ("j", "s", "d", "r", "norm", "clipped", "refused", "bytes_up", "bytes_down", "seconds")
+CREDITS = ("j", "s", "d", "r", "norm", "shared", "clipped", "refused", "bytes_up", "bytes_down", "seconds")
 
 
 def measure(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -191,15 +191,17 @@ class Coordinator:
         return record, problem
 
     def _add(self, reply: Update) -> dict[str, Any]:
-        vector, norm = self._release.clip(self.layout.flatten(reply.weights, out=self._lent), self._current)
+        sent = self.layout.flatten(reply.weights, out=self._lent)
+        shared = self.layout.shared_norm(sent, self._current)
+        vector, norm = self._release.clip(sent, self._current)
         contribution = Contribution(
             reply.silo, vector, self._bootstrap.similarity(reply.silo), self._bootstrap.share(reply.silo)
         )
-        entry = asdict(self._rule.add(contribution))
+        entry = asdict(self._rule.add(contribution)) | {"shared": shared}
         if norm is not None:
             entry |= {"norm": norm, "clipped": entry["clipped"] or norm > (self._release.privacy.clip or 0.0)}
-        sent = sum(array.nbytes for array in reply.weights.values())
-        traffic = {"bytes_up": sent, "bytes_down": 4 * self.layout.size, "seconds": reply.seconds}
+        size = sum(array.nbytes for array in reply.weights.values())
+        traffic = {"bytes_up": size, "bytes_down": 4 * self.layout.size, "seconds": reply.seconds}
         validation = {"ap": reply.ap, "auc": reply.auc, "edges": reply.edges}
         return entry | validation | traffic | {"refused": None}
 

@@ -1,7 +1,7 @@
 """Warns the coordinator of silos that stand out, by name and since when.
 
-It looks only at what every round records anyway: norms, similarity to the global model, validation,
-refusals. It never changes the aggregation; a warning is for people.
+It looks only at what every round records anyway: norms, validation, refusals. It never changes the
+aggregation; a warning is for people.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ class Sign:
 
 NORM = Sign("norm", 2)
 IDLE = Sign("idle", 3)
-TURNED = Sign("turned", 2)
 DRIFT = Sign("drift", 3)
 PERFECT = Sign("perfect", 2)
 REFUSED = Sign("refused", 2)
-PATIENCE = {sign.name: sign.patience for sign in (NORM, IDLE, TURNED, DRIFT, PERFECT, REFUSED)}
+PATIENCE = {sign.name: sign.patience for sign in (NORM, IDLE, DRIFT, PERFECT, REFUSED)}
 
 Entry = Mapping[str, Any]
 
@@ -40,22 +39,23 @@ Entry = Mapping[str, Any]
 class Watch:
     """Fed one round's record after the other; `observe` returns the warnings that hold in that round.
 
-    `loud`, `idle`: times the median norm of the other silos. `turned`: similarity to the global model
-    below the others' median. `drift`: validation AUC below the silo's own best: the global model gets
-    worse where it lives, whoever is to blame. `perfect`: AP and AUC that no model has on held-out edges.
+    `loud`, `idle`: times the median norm of the other silos, which is long where a silo has many hosts.
+    `shared`: the same in the weights that all silos train, where honest silos of any size go about as far.
+    `drift`: validation AUC below the silo's own best: the global model gets worse where it lives, whoever is
+    to blame. `perfect`: AP and AUC that no model has on held-out edges.
     """
 
     def __init__(
         self,
         loud: float = 5.0,
         idle: float = 0.05,
-        turned: float = 0.2,
+        shared: float = 3.0,
         drift: float = 0.3,
         perfect: float = 0.9999,
     ) -> None:
         self.loud = loud
         self.idle = idle
-        self.turned = turned
+        self.shared = shared
         self.drift = drift
         self.perfect = perfect
         self._since: dict[tuple[str, str], int] = {}
@@ -84,18 +84,16 @@ class Watch:
         ]
 
     def _compare(self, silo: Entry, others: list[Entry]) -> list[tuple[str, str]]:
-        typical = float(np.median([other["norm"] for other in others]))
-        similar = float(np.median([other["s"] for other in others]))
-        ratio = silo["norm"] / typical if typical > 0 else np.inf if silo["norm"] > 0 else 1.0
+        whole, shared = (_times_typical(part, silo, others) for part in ("norm", "shared"))
         signs = []
-        if ratio > self.loud:
-            signs.append((NORM.name, f"update norm {ratio:.3g}× the median"))
-        if ratio < self.idle:
-            signs.append((IDLE.name, f"hardly changes the model (norm {ratio:.2g}× the median)"))
-        if silo["s"] < similar - self.turned:
-            signs.append(
-                (TURNED.name, f"model turned away from the others ({silo['s']:.2f} against {similar:.2f})")
-            )
+        if whole > self.loud:
+            signs.append((NORM.name, f"update norm {whole:.3g}× the median"))
+        elif shared > self.shared:
+            signs.append((NORM.name, f"update norm {shared:.3g}× the median in the weights all share"))
+        if whole < self.idle:
+            signs.append((IDLE.name, f"hardly changes the model (norm {whole:.2g}× the median)"))
+        elif shared < self.idle:
+            signs.append((IDLE.name, f"hardly changes the weights all share ({shared:.2g}× the median)"))
         return signs
 
     def _judge_validation(self, name: str, silo: Entry) -> list[tuple[str, str]]:
@@ -119,3 +117,8 @@ class Watch:
     def restore(self, state: Mapping[str, Any]) -> None:
         self._since = {(str(silo), str(sign)): int(since) for silo, sign, since in state["since"]}
         self._best = {str(silo): float(best) for silo, best in state["best"].items()}
+
+
+def _times_typical(part: str, silo: Entry, others: list[Entry]) -> float:
+    typical = float(np.median([other[part] for other in others]))
+    return float(silo[part] / typical) if typical > 0 else float("inf") if silo[part] > 0 else 1.0

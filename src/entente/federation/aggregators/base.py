@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,6 +65,12 @@ class Layout:
             )
             for part in dict.fromkeys(self.component)
         }
+
+    def shared_norm(self, vector: Vector, current: Vector) -> float:
+        """How far `vector` lies from `current` in the weights that every silo trains: all but the tables."""
+        spans = [span for name, span in self.spans().items() if name not in self.tables]
+        steps = (vector[span].astype(np.float64) - current[span] for span in spans)
+        return math.sqrt(sum(float(np.einsum("i,i->", step, step)) for step in steps))
 
     def flatten(self, weights: Mapping[str, NDArray[Any]], out: Vector | None = None) -> Vector:
         """All weights in one vector: a new one, or `out`."""
