@@ -140,8 +140,8 @@ class Aggregation(Section):
     """After the first round M follows the norms of recent updates instead of staying at `bound`."""
     adaptive_factor: float = Field(default=1.0, gt=0)
     """Adaptive M = this times the median over the last five rounds of the median norm over silos."""
-    scope: Literal["model", "component"] = "model"
-    """Bound the whole update, or ENC, TEMP and DEC apart as the paper's Algorithm 4 writes."""
+    scope: Literal["model", "component", "tables"] = "model"
+    """Bound the whole update; ENC, TEMP and DEC apart (the paper's Algorithm 4); or identity tables apart."""
     reduction: Literal["mean", "sum"] = "mean"
     """Divide the sum of contributions by K (the paper's equation) or not (its Algorithm 4)."""
     rows: Literal["all", "holders"] = "all"

@@ -27,6 +27,7 @@ RULES = sorted(registry())
 VARIANTS: dict[str, dict[str, Any]] = {
     **{name: {"rule": name} for name in RULES},
     "entente-component": {"rule": "entente", "scope": "component"},
+    "entente-tables": {"rule": "entente", "scope": "tables"},
     "entente-holders": {"rule": "entente", "rows": "holders"},
     "entente-constant": {"rule": "entente", "adaptive": False},
     "entente-row-cap": {"rule": "entente", "row_cap": 2.0},
@@ -135,6 +136,7 @@ def test_any_bytes_are_refused_or_leave_the_model_finite(variant: str, current, 
     [
         {},
         {"scope": "component"},
+        {"scope": "tables"},
         {"rows": "holders"},
         {"rows": "holders", "scope": "component"},
         {"row_cap": 2.0},
@@ -162,7 +164,7 @@ def test_ententes_two_bounds_hold_for_any_bytes(options, current, updates, j: fl
             continue
         assert 0.0 <= credit.r <= most * (1 + 1e-12)
     step = rule.finish().astype(np.float64) - current
-    parts = math.sqrt(3) if config.scope == "component" else 1.0
+    parts = math.sqrt({"model": 1, "component": 3, "tables": 2}[config.scope])
     rounding = float(np.linalg.norm(np.spacing(np.abs(current) + most * bound)))
     assert np.linalg.norm(step) <= most * bound * parts * (1 + 1e-6) + rounding
 

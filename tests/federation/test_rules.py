@@ -15,7 +15,7 @@ from entente.federation.aggregators.base import Contribution, Layout
 LAYOUT = Layout(
     names=("enc.table", "temp.gate"), shapes=((40, 3), (7,)), component=("ENC", "TEMP"), tables=("enc.table",)
 )
-LARGE = Layout(names=("enc", "temp"), shapes=((50_000,), (301,)), component=("ENC", "TEMP"))
+LARGE = Layout(names=("enc", "temp"), shapes=((50_000,), (301,)), component=("ENC", "TEMP"), tables=("enc",))
 
 
 def models(seed: int, silos: int, layout: Layout, spread: float = 1.0) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -56,14 +56,13 @@ def plain_entente(current, given_, similarities, *, M, c1=0.8, c2=0.2, omega=5.0
 
 @pytest.mark.parametrize("layout", [LAYOUT, LARGE], ids=["small", "many pieces"])
 @pytest.mark.parametrize("spread", [1e-4, 0.1, 3.0])
-@pytest.mark.parametrize("scope", ["model", "component"])
+@pytest.mark.parametrize("scope", ["model", "component", "tables"])
 def test_entente_is_its_formula(layout: Layout, spread: float, scope: str) -> None:
     current, given_ = models(0, 4, layout, spread)
     js = [0.1, 0.9, 0.0, 1.0]
     result, credits_ = run(Aggregation(bound=5.0, scope=scope), layout, current, given_, js)
-    parts = (
-        [s for spans in layout.component_spans().values() for s in spans] if scope == "component" else None
-    )
+    parts = [np.r_[spans] for spans in layout.groups(scope)]
+    assert len(parts) == {"model": 1, "component": len(set(layout.component)), "tables": 2}[scope]
     expected, contributions = plain_entente(current, given_, js, M=5.0, parts=parts)
     assert [c.r for c in credits_] == pytest.approx(contributions, rel=1e-12)
     # Precision as float64: only the last rounding to float32 is left.

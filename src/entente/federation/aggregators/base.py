@@ -56,15 +56,19 @@ class Layout:
         ends = np.cumsum((0, *self.sizes)).tolist()
         return {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(self.names)}
 
-    def component_spans(self) -> dict[str, tuple[slice, ...]]:
-        """Where each component lies in the vector."""
-        spans = self.spans()
-        return {
-            part: tuple(
-                spans[name] for name, own in zip(self.names, self.component, strict=True) if own == part
-            )
-            for part in dict.fromkeys(self.component)
-        }
+    def groups(self, scope: str) -> tuple[tuple[slice, ...], ...]:
+        """Where the groups of weights lie that are bounded apart: "model", "component" or "tables".
+
+        With "tables" they are the identity tables and the weights that every silo trains.
+        """
+        if scope == "model":
+            return ((slice(0, self.size),),)
+        kinds = self.component if scope == "component" else [name in self.tables for name in self.names]
+        spans = tuple(self.spans().values())
+        return tuple(
+            tuple(span for span, own in zip(spans, kinds, strict=True) if own == kind)
+            for kind in dict.fromkeys(kinds)
+        )
 
     def shared_norm(self, vector: Vector, current: Vector) -> float:
         """How far `vector` lies from `current` in the weights that every silo trains: all but the tables."""

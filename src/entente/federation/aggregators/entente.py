@@ -33,8 +33,7 @@ class Entente(Aggregator):
 
     def __init__(self, config: Aggregation, layout: Layout) -> None:
         super().__init__(config, layout)
-        parts = tuple(layout.component_spans().values())
-        self._groups = parts if config.scope == "component" else ((slice(0, layout.size),),)
+        self._groups = layout.groups(config.scope)
         self._recent: Float64 = np.empty((0, len(self._groups)))  # median norms of the last rounds
         self._recent_rows: Float64 = np.empty((0, len(layout.tables)))  # median row steps of the same
 
