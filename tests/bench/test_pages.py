@@ -237,13 +237,17 @@ def test_outputs_are_tidy_parquet_markdown_and_html(tmp_path: Path) -> None:
 
 def test_filters_choose_cells_and_name_mistakes() -> None:
     cells = [
-        Cell(Experiment(seed=s), "d", {"method": m, "k": 4, "seed": s}) for s in (0, 1) for m in ("a", "b")
+        Cell(Experiment(seed=s), "d", {"method": m, "k": 4, "seed": s})
+        for s in (0, 1)
+        for m in ("a", "b", "a, twice")
     ]
     assert [dict(c.labels) for c in select(cells, ["method=a", "seed=1"])] == [
         {"method": "a", "k": 4, "seed": 1}
     ]
     assert len(select(cells, ["method=a,b", "k=4"])) == 4
-    assert parse_filters(["k=4", "k=5"]) == {"k": {"4", "5"}}
+    assert len(select(cells, ["method=a, twice"])) == 2
+    assert len(select(cells, ["method=a, twice", "method=a,b"])) == 6
+    assert parse_filters(["k=4", "k=5"], {"k": ("4", "5")}) == {"k": {"4", "5"}}
     for wrong in ("method=c", "nothing=1", "method", "method="):
         with pytest.raises(UsageError):
             select(cells, [wrong])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,32 +86,33 @@ def execute(
 
 def select(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
     """The cells that pass every filter; a filter that nothing could ever pass is a mistake."""
-    wanted = parse_filters(only)
     known: dict[str, set[str]] = {}
     for cell in cells:
         for name, value in cell.labels.items():
             known.setdefault(name, set()).add(_word(value))
-    for name, values in wanted.items():
-        if name not in known:
-            raise UsageError(f"--only {name}=...: no such label", remedy=f"Labels: {', '.join(known)}.")
-        for value in sorted(values - known[name]):
-            raise UsageError(
-                f"--only {name}={value}: no cell has it",
-                remedy=f"Values of {name}: {', '.join(sorted(known[name]))}.",
-            )
+    wanted = parse_filters(only, known)
     return [c for c in cells if all(_word(c.labels.get(name)) in values for name, values in wanted.items())]
 
 
-def parse_filters(only: Sequence[str]) -> dict[str, set[str]]:
-    """["k=4", "method=a,b"] -> {"k": {"4"}, "method": {"a", "b"}}."""
+def parse_filters(only: Sequence[str], known: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
+    """["k=4", "method=a,b"] -> {"k": {"4"}, "method": {"a", "b"}}; a known value may itself have a comma."""
     wanted: dict[str, set[str]] = {}
     for text in only:
-        name, separator, values = text.partition("=")
+        name, separator, values = (part.strip() for part in text.partition("="))
         if not separator or not values:
             raise UsageError(
                 f"--only {text!r} is not label=value", remedy="Example: --only method=entente,fedavg"
             )
-        wanted.setdefault(name.strip(), set()).update(value.strip() for value in values.split(","))
+        if name not in known:
+            raise UsageError(f"--only {name}=...: no such label", remedy=f"Labels: {', '.join(known)}.")
+        chosen = [values] if values in known[name] else [value.strip() for value in values.split(",")]
+        for value in chosen:
+            if value not in known[name]:
+                raise UsageError(
+                    f"--only {name}={value}: no cell has it",
+                    remedy=f"Values of {name}: {', '.join(sorted(known[name]))}.",
+                )
+        wanted.setdefault(name, set()).update(chosen)
     return wanted
 
 
