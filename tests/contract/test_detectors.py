@@ -18,7 +18,7 @@ from entente.detectors.base import Candidates, Detector, GraphShape
 from entente.detectors.euler import Euler
 from entente.detectors.saving import load, save
 from entente.errors import DetectorError, StorageError
-from entente.graphs.temporal import TemporalGraph
+from entente.graphs.temporal import NOBODY, TemporalGraph
 
 NODES, WINDOWS = 12, 6
 SMALL: dict[str, dict[str, Any]] = {
@@ -272,6 +272,20 @@ def test_a_newcomer_scores_the_same_whether_or_not_it_was_expected(detector: Det
     first, state = detector.score(early, detector.initial_state(early))
     rest, _ = detector.score(graph.windows(3), state)
     assert np.allclose(np.concatenate((first, rest)), whole, atol=1e-5)
+
+
+def test_a_host_without_an_identity_row_is_one_whose_row_is_zero(detector: Detector) -> None:
+    graph = graph_for(detector)
+    unknown = replace(graph, rows=graph.rows.copy())
+    unknown.rows[:3] = NOBODY
+    scores, _ = detector.score(unknown, detector.initial_state(unknown))
+    weights = detector.weights()
+    for table in detector.identity_tables:
+        weights[table] = weights[table].copy()
+        weights[table][graph.rows[:3, 0]] = 0
+    detector.load_weights(weights)
+    expected, _ = detector.score(graph, detector.initial_state(graph))
+    assert np.allclose(scores, expected, atol=1e-6)
 
 
 def new_edge(graph: TemporalGraph) -> dict[str, Any]:

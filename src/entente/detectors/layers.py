@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from entente.detectors.euler_layout import Layout, indices
 from entente.detectors.euler_visits import Visits, visits_of
-from entente.graphs.temporal import Int64
+from entente.graphs.temporal import NOBODY, Int64
 
 
 class _Propagate(torch.autograd.Function):
@@ -87,7 +87,7 @@ class Adjacency:
 
 
 class Identity(nn.Module):
-    """XW for identity features: a host's row of W, or the sum of its rows."""
+    """XW for identity features: a host's row of W, or the sum of its rows; zeros for a host without one."""
 
     def __init__(self, table_size: int, width: int) -> None:
         super().__init__()
@@ -95,10 +95,12 @@ class Identity(nn.Module):
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, rows: Tensor) -> Tensor:
+        known = rows != NOBODY
+        rows = rows.where(known, 0)
         looked_up = self.weight.index_select(0, rows[:, 0])
         for column in range(1, rows.shape[1]):
             looked_up = looked_up + self.weight.index_select(0, rows[:, column])
-        return looked_up
+        return looked_up if known.all() else looked_up * known.all(dim=1, keepdim=True)
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:

@@ -14,7 +14,7 @@ from torch import nn
 from entente.artifacts import Arrays
 from entente.detectors.base import Detector, GraphShape
 from entente.errors import DetectorError
-from entente.graphs.temporal import TemporalGraph
+from entente.graphs.temporal import NOBODY, TemporalGraph
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def check_graph(graph: TemporalGraph, shape: GraphShape) -> None:
             f"the detector {shape.rows_per_host} in {shape.table_size}",
             remedy="Build the graph with the identity settings of the trained model.",
         )
-    if graph.rows.size and not 0 <= int(graph.rows.min()) <= int(graph.rows.max()) < shape.table_size:
+    if graph.rows.size and not NOBODY <= int(graph.rows.min()) <= int(graph.rows.max()) < shape.table_size:
         raise DetectorError("a host's identity row lies outside the table")
     if not (np.isfinite(graph.weight) & (graph.weight > 0)).all():
         raise DetectorError("an edge weight is not a positive finite number")

@@ -15,6 +15,9 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
 
+NOBODY = -1
+"""In `rows`: the identity table has no row for this host, which then has no features of its own."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TemporalGraph:

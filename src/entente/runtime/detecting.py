@@ -16,9 +16,9 @@ from entente.detection.alerts import Alert, ScoredEdges, build_alerts
 from entente.detectors import available
 from entente.detectors.base import GraphShape
 from entente.errors import GraphError, UsageError
-from entente.graphs.identity import MINIMUM_SECRET, KeyedHash, make_identity
+from entente.graphs.identity import make_identity
 from entente.graphs.snapshots import Timeline, read_timeline
-from entente.graphs.temporal import Int32, TemporalGraph
+from entente.graphs.temporal import NOBODY, Int32, TemporalGraph
 from entente.logs.schema import MICROSECONDS
 from entente.runtime.assembly import EVERYTHING, make_detector
 from entente.runtime.checkpoint import RunFolder
@@ -149,11 +149,7 @@ def _graph(
 
 
 def _new_rows(experiment: Experiment, fresh: list[str], shape: GraphShape) -> Int32:
-    """Rows of hosts that the run has never seen.
-
-    A keyed hash has a place for them. A shared index has none: they borrow the row of some known host,
-    drawn by the name's hash, and their own history starts empty.
-    """
+    """Rows of hosts that the run has never seen: a keyed hash has a place for them, a shared index none."""
     if experiment.graph.identity == "keyed-hash":
         return make_identity(experiment.graph, ()).rows(fresh)
-    return KeyedHash(bytes(MINIMUM_SECRET), max(2, shape.table_size)).rows(fresh)[:, :1] % shape.table_size
+    return np.full((len(fresh), shape.rows_per_host), NOBODY, dtype=np.int32)
