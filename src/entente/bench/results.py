@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,18 +59,18 @@ def provenance(rows: Sequence[Row]) -> Paragraph:
     """Who computed this: versions, and whether any cell is older than the code beside it."""
     records = list({record.key: record for _, record in rows}.values())
     failed = sum(record.status == "failed" for record in records)
-    codes = {record.versions.get("code", "?") for record in records}
+    codes = Counter(record.versions.get("code", "?") for record in records)
     versions = records[0].versions if records else {}
     hours = sum(record.seconds for record in records) / 3600
     named = ", ".join(f"{name} {versions[name]}" for name in ("torch", "numpy", "python") if name in versions)
     finished = sorted(record.finished for record in records)
     when = f", finished between {finished[0]} and {finished[-1]}" if finished else ""
     text = f"{len(records)} cells ({failed} failed), {hours:.1f} processor hours{when}; {named}."
-    stale = sorted(codes - {code_digest()})
-    if stale:
+    if codes.keys() - {code_digest()}:
+        counted = ", ".join(f"{code} ({count})" for code, count in sorted(codes.items()))
         text += (
-            f" Code digests in the cells: {', '.join(sorted(codes))}; those that differ from the present "
-            f"code's ({code_digest()}) were computed by another version of it."
+            f" Code digests in the cells (how many): {counted}; those that differ from the present code's "
+            f"({code_digest()}) were computed by another version of it."
         )
     return Paragraph(text)
 
