@@ -30,7 +30,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "entente, M twice the norms": {AGGREGATION + "adaptive_factor": 2.0},
     "entente, M per component": {AGGREGATION + "scope": "component"},
     "entente, M per table": {AGGREGATION + "scope": "tables"},
-    "entente, sum": {AGGREGATION + "reduction": "sum"},
     "entente, row cap 2": {AGGREGATION + "row_cap": 2.0},
     "entente, J = 1": {AGGREGATION + "sketch": False},
     "median": {AGGREGATION + "rule": "median"},
