@@ -239,6 +239,8 @@ class Detection(Section):
     """Threshold = score that this share of benign validation edges exceeds."""
     budgets: tuple[int, ...] = (3, 5, 10)
     """Alerts per window for which recall is reported."""
+    beside: Literal["none", "first-seen", "pair-frequency", "rare-target", "novelty-burst"] = "none"
+    """A rule counted from the silo's own logs, whose score multiplies the model's surprise."""
 
 
 class Experiment(Section):

@@ -11,7 +11,7 @@ import pytest
 from entente.bench import ablation, paper, rules, scale
 from entente.bench.cells import Cell, Label, Record, Row, Store
 from entente.bench.document import Document, Entry, Figure, Heading, Paragraph, Table, to_html, to_markdown
-from entente.bench.methods import METHODS, PAPER, RULES, change
+from entente.bench.methods import BEYOND, METHODS, PAPER, RULES, change
 from entente.bench.paper import DIRECTED
 from entente.bench.plots import bars, heat_map, lines
 from entente.bench.published_numbers import EFFECTIVENESS, published
@@ -172,6 +172,10 @@ def test_all_methods_of_one_seed_differ_only_by_what_the_method_changes() -> Non
     assert {e.federation.epochs for n, e in changed.items() if n != "fedopt"} == {"auto"}
     assert changed["non-fl"].mode == "non-fl"
     assert len({Cell(e, "d").key for e in changed.values()}) == len(PAPER)
+    for method in BEYOND:
+        alone = changed[method.name.removesuffix("-beside")]
+        assert Cell(method.apply(base), "d").key != Cell(alone, "d").key
+        assert change(method.apply(base), {"detection.beside": "none"}) == alone
 
 
 # ---- ablation and scale --------------------------------------------------------------------
@@ -285,7 +289,7 @@ def test_a_request_plans_every_method_for_every_seed(monkeypatch, small_company,
     monkeypatch.setattr(Library, "prepare", lambda self, name, k: small_company)
     cells, facts = paper.plan(Request(out, seeds=2, quick=True))
     euler = [c for c in cells if c.labels["detector"] == "euler"]
-    assert len(euler) == 2 * len(PAPER) + len(RULES)
+    assert len(euler) == 2 * len((*PAPER, *BEYOND)) + len(RULES)
     assert facts["seeds"] == 2
     assert {c.labels["seed"] for c in cells} == {0, 1}
 

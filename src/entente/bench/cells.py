@@ -21,6 +21,9 @@ MEASURE = "entente.bench.measure:measure"
 MEASURING = ("measure.py", "link_prediction.py", "attack_measure.py")
 """Files of this room that can change a cell's outcome; the others only plan and draw."""
 
+SINCE = {("detection", "beside"): "none"}
+"""Settings younger than recorded cells. With these values nothing changes, so they are no part of a key."""
+
 Label = str | int | float | bool | None
 
 
@@ -45,6 +48,9 @@ class Cell:
     def key(self) -> str:
         resolved = self.experiment.model_dump(mode="json")
         resolved["data"] = {k: v for k, v in resolved["data"].items() if k not in ("events", "silos")}
+        for (section, name), value in SINCE.items():
+            if resolved[section][name] == value:
+                del resolved[section][name]
         # Neither the name nor the number of workers changes a result.
         resolved = {k: v for k, v in resolved.items() if k not in ("name", "workers")}
         identity = {

@@ -18,7 +18,7 @@ class Method:
 
     name: str
     title: str
-    kind: Literal["reference", "federated", "rule"]
+    kind: Literal["reference", "federated", "beyond", "rule"]
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Dotted path in the experiment -> value."""
 
@@ -45,6 +45,15 @@ PAPER = (
 )
 """The paper's methods, in its order, and local-only."""
 
+BEYOND = tuple(
+    Method(f"{name}-beside", f"{title}, rarest target beside", "beyond", changes)
+    for name, title, changes in (
+        ("local-only", "local-only", {"mode": "local-only", "detection.beside": "rare-target"}),
+        ("entente", "Entente", {AGGREGATION + "rule": "entente", "detection.beside": "rare-target"}),
+    )
+)
+"""What the paper does not have: a rule of the silo's own beside the model. For the detection of attacks."""
+
 RULES = tuple(
     Method(name, title, "rule")
     for name, title in (
@@ -59,7 +68,7 @@ RULES = tuple(
 LINK_RULES = (Method("edgebank", "rule: EdgeBank", "rule"),)
 """Trivial rules for link prediction."""
 
-METHODS = {method.name: method for method in (*PAPER, *RULES, *LINK_RULES)}
+METHODS = {method.name: method for method in (*PAPER, *BEYOND, *RULES, *LINK_RULES)}
 
 RIVALS = ("fedavg", "fedopt", "fedprox", "fedavg-n", "local-only")
 """What Entente is asked to be at least as good as."""

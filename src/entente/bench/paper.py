@@ -9,7 +9,17 @@ from typing import Any
 from entente.bench.cells import Cell, Label, Row
 from entente.bench.datasets import MADE_UP, Prepared
 from entente.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
-from entente.bench.methods import AGGREGATION, LINK_RULES, METHODS, PAPER, RIVALS, RULES, change, title
+from entente.bench.methods import (
+    AGGREGATION,
+    BEYOND,
+    LINK_RULES,
+    METHODS,
+    PAPER,
+    RIVALS,
+    RULES,
+    change,
+    title,
+)
 from entente.bench.plots import lines
 from entente.bench.published_numbers import published
 from entente.bench.request import Finished, Request, execute
@@ -110,7 +120,7 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
 
 def cells_of(setting: Setting, prepared: Prepared, seed: int, share: float) -> list[Cell]:
     found = []
-    for method in (*PAPER, *(LINK_RULES if setting.links else RULES)):
+    for method in (*PAPER, *(LINK_RULES if setting.links else (*BEYOND, *RULES))):
         if method.kind == "rule" and seed > 0 and not setting.links:
             continue  # nothing about it is random
         experiment = method.apply(setting.experiment(prepared, seed, share))

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
-from entente.config import Data, Experiment
+from entente.config import Data, Experiment, Rule
 from entente.detectors import available, create
 from entente.detectors.base import Detector, GraphShape
+from entente.detectors.beside import Beside
 from entente.errors import ConfigError, UsageError
 from entente.federation.aggregators.base import Layout
 from entente.graphs.augmentation import SiloGraph, silo_graph
@@ -133,4 +134,15 @@ def initial_model(experiment: Experiment, shape: GraphShape) -> tuple[Layout, Ar
 
 
 def make_detector(experiment: Experiment, shape: GraphShape) -> Detector:
+    """The detector that a silo trains."""
     return create(experiment.detector, shape, experiment.seed)
+
+
+def trained_detector(experiment: Experiment, shape: GraphShape, weights: Arrays) -> Detector:
+    """The detector that a silo scores with, once its weights are known."""
+    detector = make_detector(experiment, shape)
+    detector.load_weights(weights)
+    beside = experiment.detection.beside
+    if beside == "none" or not weights:
+        return detector
+    return Beside(detector, create(Rule(name=beside), shape, experiment.seed))

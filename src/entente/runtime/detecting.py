@@ -20,7 +20,7 @@ from entente.graphs.identity import make_identity
 from entente.graphs.snapshots import Timeline, read_timeline
 from entente.graphs.temporal import NOBODY, Int32, TemporalGraph
 from entente.logs.schema import MICROSECONDS
-from entente.runtime.assembly import EVERYTHING, make_detector
+from entente.runtime.assembly import EVERYTHING, trained_detector
 from entente.runtime.checkpoint import RunFolder
 
 REMEMBERED = 2_000_000
@@ -61,8 +61,7 @@ def detect(
         timeline = _read(experiment, events, int(memory["until"]), merged)
         graph, known_hosts = _graph(experiment, timeline, memory, shape, name)
         names = np.array(known_hosts["hosts"], dtype=np.str_)
-        detector = make_detector(experiment, shape)
-        detector.load_weights(models.get(name, models.get("", {})))
+        detector = trained_detector(experiment, shape, models.get(name, models.get("", {})))
         scores, state = detector.score(graph, state)
         edges = ScoredEdges(
             window=_starts(graph),

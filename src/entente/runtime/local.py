@@ -13,7 +13,7 @@ from entente.errors import ConfigError, Interrupted
 from entente.federation.coordinator import Coordinator
 from entente.federation.silo import Silo
 from entente.graphs.identity import collisions
-from entente.runtime.assembly import Dataset, initial_model, load_dataset, make_detector
+from entente.runtime.assembly import Dataset, initial_model, load_dataset, make_detector, trained_detector
 from entente.runtime.checkpoint import Checkpoints, RunFolder
 from entente.runtime.detecting import recent_edges
 from entente.runtime.evaluation import BASELINES, Evaluation, evaluate_models, evaluate_rule, write_scores
@@ -227,9 +227,7 @@ def make_silo(experiment: Experiment, dataset: Dataset, name: str) -> Participan
 def with_weights(
     experiment: Experiment, dataset: Dataset, models: Mapping[str, Arrays], silo: str
 ) -> Detector:
-    detector = make_detector(experiment, dataset.shape)
-    detector.load_weights(models.get(silo, models.get("", {})))
-    return detector
+    return trained_detector(experiment, dataset.shape, models.get(silo, models.get("", {})))
 
 
 def _facts(coordinator: Coordinator) -> dict[str, Any]:
