@@ -71,7 +71,8 @@ def method_name(experiment: Experiment) -> str:
     if experiment.detector.name not in ("euler", "jbeil"):
         return detector
     how = experiment.federation.aggregation.rule if experiment.mode == "federated" else experiment.mode
-    return f"{detector} {how}"
+    beside = experiment.detection.beside
+    return f"{detector} {how}" + (f" with {beside}" if beside != "none" else "")
 
 
 def read_rounds(path: Path) -> tuple[Round, ...]:
