@@ -80,6 +80,8 @@ class Euler(Section):
     """Share of each training window's edges held out to validate a round."""
     negatives: int = Field(default=1, ge=1)
     """Sampled non-edges per edge."""
+    identities: Literal["trained", "fixed"] = "trained"
+    """A host's row: trained and sent, or a random unit vector, the same in every silo."""
     advance: Literal["visits", "windows"] = "visits"
     """When a host's state moves on: in windows in which it has an edge, or in all windows (published)."""
 

@@ -172,10 +172,11 @@ def test_all_methods_of_one_seed_differ_only_by_what_the_method_changes() -> Non
     assert {e.federation.epochs for n, e in changed.items() if n != "fedopt"} == {"auto"}
     assert changed["non-fl"].mode == "non-fl"
     assert len({Cell(e, "d").key for e in changed.values()}) == len(PAPER)
+    usual = {"detection.beside": "none", "detector.identities": "trained"}
     for method in BEYOND:
-        alone = changed[method.name.removesuffix("-beside")]
+        alone = changed[method.name.removesuffix("-beside").removesuffix("-fixed")]
         assert Cell(method.apply(base), "d").key != Cell(alone, "d").key
-        assert change(method.apply(base), {"detection.beside": "none"}) == alone
+        assert change(method.apply(base), usual) == alone
 
 
 # ---- ablation and scale --------------------------------------------------------------------

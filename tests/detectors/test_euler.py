@@ -164,3 +164,15 @@ def test_node_and_snapshot_scores_equal_a_plain_loop() -> None:
         for t in range(3):
             assert per_window[t] == pytest.approx(plain(scores[graph.window_of_edge() == t]), rel=1e-5)
         assert per_window[3] == 0
+
+
+def test_fixed_identities_are_the_same_everywhere_and_never_sent() -> None:
+    graph = communities()
+    here, there = (build(graph, identities="fixed") for _ in range(2))
+    assert here.identity_tables == ()
+    assert not any(graph.table_size in array.shape for array in here.weights().values())
+    here.train(graph, 3, np.random.default_rng(0))
+    there.load_weights(here.weights())
+    scores = [d.score(graph, d.initial_state(graph))[0] for d in (here, there)]
+    assert np.array_equal(*scores)
+    assert here.module.encoder.first.map.weight.norm(dim=1).numpy() == pytest.approx(1.0)

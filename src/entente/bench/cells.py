@@ -21,7 +21,7 @@ MEASURE = "entente.bench.measure:measure"
 MEASURING = ("measure.py", "link_prediction.py", "attack_measure.py")
 """Files of this room that can change a cell's outcome; the others only plan and draw."""
 
-SINCE = {("detection", "beside"): "none"}
+SINCE = {("detection", "beside"): "none", ("detector", "identities"): "trained"}
 """Settings younger than recorded cells. With these values nothing changes, so they are no part of a key."""
 
 Label = str | int | float | bool | None
@@ -49,7 +49,7 @@ class Cell:
         resolved = self.experiment.model_dump(mode="json")
         resolved["data"] = {k: v for k, v in resolved["data"].items() if k not in ("events", "silos")}
         for (section, name), value in SINCE.items():
-            if resolved[section][name] == value:
+            if resolved[section].get(name) == value:
                 del resolved[section][name]
         # Neither the name nor the number of workers changes a result.
         resolved = {k: v for k, v in resolved.items() if k not in ("name", "workers")}

@@ -45,14 +45,15 @@ PAPER = (
 )
 """The paper's methods, in its order, and local-only."""
 
-BEYOND = tuple(
-    Method(f"{name}-beside", f"{title}, rarest target beside", "beyond", changes)
-    for name, title, changes in (
-        ("local-only", "local-only", {"mode": "local-only", "detection.beside": "rare-target"}),
-        ("entente", "Entente", {AGGREGATION + "rule": "entente", "detection.beside": "rare-target"}),
-    )
+BESIDE = {"detection.beside": "rare-target"}
+FIXED = {"detector.identities": "fixed"}
+BEYOND = (
+    Method("local-only-beside", "local-only, rule beside", "beyond", {"mode": "local-only", **BESIDE}),
+    Method("entente-beside", "Entente, rule beside", "beyond", BESIDE),
+    Method("entente-fixed", "Entente, fixed identities", "beyond", FIXED),
+    Method("entente-fixed-beside", "Entente, fixed identities, rule beside", "beyond", {**FIXED, **BESIDE}),
 )
-"""What the paper does not have: a rule of the silo's own beside the model. For the detection of attacks."""
+"""What the paper does not have, for the detection of attacks; the rule is the rarest target."""
 
 RULES = tuple(
     Method(name, title, "rule")

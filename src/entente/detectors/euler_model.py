@@ -9,7 +9,7 @@ from entente.config import Euler as EulerConfig
 from entente.detectors.base import GraphShape
 from entente.detectors.euler_cells import States
 from entente.detectors.euler_recurrence import Recurrence
-from entente.detectors.layers import GRAPH_LAYERS, MLP, Adjacency, InnerProduct
+from entente.detectors.layers import GRAPH_LAYERS, MLP, Adjacency, Identity, InnerProduct
 
 
 class Encoder(nn.Module):
@@ -21,6 +21,10 @@ class Encoder(nn.Module):
         self.dropout = config.dropout
         self.first = layer(None, config.hidden, table_size)
         self.second = layer(config.hidden, config.hidden, table_size)
+        if config.identities == "fixed":
+            for part in self.first.children():
+                if isinstance(part, Identity):
+                    part.fix()
 
     def forward(self, rows: Tensor, adjacency: Adjacency, noise: torch.Generator | None) -> Tensor:
         table = self._drop(torch.relu_(self.first(rows, adjacency)), noise)
