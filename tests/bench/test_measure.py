@@ -13,10 +13,10 @@ from entente.bench.methods import METHODS, change
 from entente.bench.paper import EULER, INDUCTIVE, TRANSDUCTIVE
 from entente.config import Experiment
 from entente.detectors.jbeil import hidden_hosts
-from entente.runtime.assembly import Dataset, load_dataset
+from entente.runtime.assembly import Dataset, load_dataset, trained_detector
 from entente.runtime.checkpoint import RunFolder
 from entente.runtime.evaluation import evaluate_models, evaluate_rule
-from entente.runtime.local import fit, with_weights
+from entente.runtime.local import fit
 from entente.silos.base import read_silos
 
 SHORT = {"federation.rounds": 2}
@@ -70,7 +70,7 @@ def test_permuting_test_labels_changes_nothing_that_was_trained(
         folder = RunFolder(tmp_path_factory.mktemp("run") / "run")
         folder.begin(experiment, resume=False)
         models, facts = fit(experiment, folder, data)
-        detectors = {name: with_weights(experiment, data, models, name) for name in data.silos}
+        detectors = {name: trained_detector(experiment, data.shape, models, name) for name in data.silos}
         found.append((models, facts, evaluate_models(data, detectors, experiment.detection)))
     (one, facts, scored), (two, other_facts, other_scored) = found
     assert facts == other_facts
@@ -149,6 +149,6 @@ def test_jbeil_is_measured_by_link_prediction(small_company: Prepared, setting, 
 def test_edgebank_knows_recurring_pairs_from_drawn_ones(small_company: Prepared) -> None:
     experiment = METHODS["edgebank"].apply(TRANSDUCTIVE.experiment(small_company, 0))
     dataset = load_dataset(experiment)
-    detectors = {name: with_weights(experiment, dataset, {"": {}}, name) for name in dataset.silos}
+    detectors = {name: trained_detector(experiment, dataset.shape, {"": {}}, name) for name in dataset.silos}
     values = evaluate_links(experiment, dataset, detectors, inductive=False)["values"]
     assert values["auc"] > 0.7

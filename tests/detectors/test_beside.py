@@ -50,9 +50,8 @@ def test_a_score_is_the_models_surprise_times_the_rules_score(beside: Beside) ->
     anomaly, _ = beside.model.score(graph, beside.model.initial_state(graph))
     rarity, _ = beside.rule.score(graph, beside.rule.initial_state(graph))
     assert scores == pytest.approx(-np.log(1 - anomaly.astype(float)) * rarity, rel=1e-5)
-    assert (
-        rarity[-1] > 1 > 0.3 > rarity[-2]
-    )  # what happens every day counts for less, whatever the model says
+    # What happens every day counts for less, whatever the model says.
+    assert rarity[-1] > 1 > 0.3 > rarity[-2]
 
 
 def test_an_edge_that_the_model_rules_out_has_a_finite_score(

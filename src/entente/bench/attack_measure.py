@@ -23,10 +23,10 @@ from entente.detection.thresholds import learn_threshold
 from entente.detectors import create
 from entente.detectors.base import Detector
 from entente.errors import DetectorError, FederationError
-from entente.runtime.assembly import Dataset, load_dataset
+from entente.runtime.assembly import Dataset, load_dataset, trained_detector
 from entente.runtime.checkpoint import RunFolder
 from entente.runtime.evaluation import NEVER, Scored, label_scores, unite
-from entente.runtime.local import fit, make_silo, with_weights
+from entente.runtime.local import fit, make_silo
 
 LOOSE = 0.05
 """Share of false alarms of the second, looser threshold: at 0.001 a clean model misses most edges already,
@@ -48,7 +48,9 @@ def measure_attack(experiment: Experiment, options: Mapping[str, Any]) -> dict[s
         folder.begin(experiment, resume=False)
         try:
             models, facts = fit(experiment, folder, dataset)
-            detectors = {name: with_weights(experiment, dataset, models, name) for name in dataset.silos}
+            detectors = {
+                name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos
+            }
             views = judge(experiment, dataset, detectors, liars)
         except (FederationError, DetectorError) as error:
             facts, views = {"broken": str(error), "best_round": None, "rounds": None}, {}

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from entente.config import Experiment
 from entente.detection.metrics import Metrics, pr_curve
-from entente.runtime.assembly import load_dataset
+from entente.runtime.assembly import load_dataset, trained_detector
 from entente.runtime.checkpoint import RunFolder
 from entente.runtime.evaluation import Evaluation, Scored, evaluate_models
-from entente.runtime.local import fit, with_weights
+from entente.runtime.local import fit
 from entente.silos.base import read_silos
 
 CURVE_POINTS = 100
@@ -38,7 +38,7 @@ def measure(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any
         models, facts = fit(experiment, folder, dataset)
         rounds = folder.rounds()
     trained = time.perf_counter()
-    detectors = {name: with_weights(experiment, dataset, models, name) for name in dataset.silos}
+    detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
     if options.get("task", "detection") == "link-prediction":
         from entente.bench.link_prediction import evaluate_links
 

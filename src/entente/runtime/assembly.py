@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -138,8 +138,11 @@ def make_detector(experiment: Experiment, shape: GraphShape) -> Detector:
     return create(experiment.detector, shape, experiment.seed)
 
 
-def trained_detector(experiment: Experiment, shape: GraphShape, weights: Arrays) -> Detector:
-    """The detector that a silo scores with, once its weights are known."""
+def trained_detector(
+    experiment: Experiment, shape: GraphShape, models: Mapping[str, Arrays], silo: str
+) -> Detector:
+    """The detector that a silo scores with: its own model where it has one, else the model of all ("")."""
+    weights = models.get(silo, models.get("", {}))
     detector = make_detector(experiment, shape)
     detector.load_weights(weights)
     beside = experiment.detection.beside

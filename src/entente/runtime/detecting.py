@@ -61,7 +61,7 @@ def detect(
         timeline = _read(experiment, events, int(memory["until"]), merged)
         graph, known_hosts = _graph(experiment, timeline, memory, shape, name)
         names = np.array(known_hosts["hosts"], dtype=np.str_)
-        detector = trained_detector(experiment, shape, models.get(name, models.get("", {})))
+        detector = trained_detector(experiment, shape, models, name)
         scores, state = detector.score(graph, state)
         edges = ScoredEdges(
             window=_starts(graph),

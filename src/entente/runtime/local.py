@@ -8,7 +8,6 @@ from typing import Any
 
 from entente.artifacts import Arrays, write_json
 from entente.config import Experiment
-from entente.detectors.base import Detector
 from entente.errors import ConfigError, Interrupted
 from entente.federation.coordinator import Coordinator
 from entente.federation.silo import Silo
@@ -60,7 +59,7 @@ def finish(
     baselines: Collection[str] = BASELINES,
 ) -> Run:
     """Evaluate trained models on the dataset's test windows and leave everything in `folder`."""
-    detectors = {name: with_weights(experiment, dataset, models, name) for name in dataset.silos}
+    detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
     evaluation = evaluate_models(dataset, detectors, experiment.detection)
     metrics = evaluation.metrics()
     metrics["baselines"] = {
@@ -222,12 +221,6 @@ def make_silo(experiment: Experiment, dataset: Dataset, name: str) -> Participan
             later=data.later,
         )
     return Silo(name, detector, data.train, data.own_hosts, experiment.seed, data.later)
-
-
-def with_weights(
-    experiment: Experiment, dataset: Dataset, models: Mapping[str, Arrays], silo: str
-) -> Detector:
-    return trained_detector(experiment, dataset.shape, models.get(silo, models.get("", {})))
 
 
 def _facts(coordinator: Coordinator) -> dict[str, Any]:
