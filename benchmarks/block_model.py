@@ -13,8 +13,8 @@ import time
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from entente.silos.bipartite import Bipartite
-from entente.silos.block_model import LinkData, fit_block_model
+from entente.partition.bipartite import Bipartite
+from entente.partition.block_model import LinkData, fit_block_model
 
 
 def planted(

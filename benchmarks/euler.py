@@ -25,7 +25,7 @@ from torch import Tensor
 
 from entente.config import Euler as EulerConfig
 from entente.detectors.base import Candidates, GraphShape
-from entente.detectors.euler import Euler
+from entente.detectors.euler.detector import Euler
 from entente.graphs.sampling import NonEdges
 from entente.graphs.temporal import TemporalGraph
 

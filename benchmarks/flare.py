@@ -29,18 +29,18 @@ import numpy as np
 import pyarrow as pa
 
 from entente.config import load_experiment
+from entente.deployment import process, submit
+from entente.deployment.audit import read
+from entente.deployment.provision import SECRET, provision
+from entente.deployment.settings import parse_federation
+from entente.deployment.site import Site
 from entente.detectors.base import GraphShape
 from entente.federation.coordinator import Coordinator
 from entente.graphs.identity import KeyedHash
 from entente.logs.events import write_events
+from entente.runs.folder import RunFolder
 from entente.runtime.assembly import initial_model
-from entente.runtime.audit import read
-from entente.runtime.checkpoint import RunFolder
 from entente.runtime.local import build_silos
-from entente.runtime.nvflare import process, submit
-from entente.runtime.nvflare.provision import SECRET, provision
-from entente.runtime.nvflare.settings import parse_federation
-from entente.runtime.nvflare.site import Site
 
 HUB, COORDINATOR = "en-hub", "10.77.0.1"
 TABLE = 15_900

@@ -1,6 +1,6 @@
 """TGN the plain way, as the oracle for the fast one: lists of neighbours, recursion, one map per neighbour.
 
-It computes with the parameters of an `entente.detectors.tgn.TGN`, so that both can be trained and compared.
+It computes with the parameters of `detectors.jbeil.tgn.TGN`, so that both can be trained and compared.
 With `shared_moment` every layer but the last is taken at the batch's first moment, as the fast one does;
 without it the recursion keeps each question's own moment, as published implementations do.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from entente.detectors.tgn import TGN
+from entente.detectors.jbeil.tgn import TGN
 
 
 class PlainSampler:

@@ -15,7 +15,7 @@ import torch
 
 from entente.config import Euler as EulerConfig
 from entente.detectors.base import GraphShape
-from entente.detectors.euler import Euler
+from entente.detectors.euler.detector import Euler
 from entente.graphs.temporal import TemporalGraph
 
 

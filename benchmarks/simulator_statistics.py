@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from sklearn.metrics import average_precision_score
 
-from entente.logs.simulator import SimulationConfig, simulate
+from entente_lab.simulator import SimulationConfig, simulate
 
 WINDOW = 1800
 

@@ -18,10 +18,10 @@ import torch
 from torch import nn
 
 from entente.config import Jbeil
+from entente.detectors.jbeil.memory import Memory
+from entente.detectors.jbeil.tgn import TGN, Asked, Stream
+from entente.detectors.jbeil.training import batches, other_targets
 from entente.detectors.neural import average_precision_and_auc
-from entente.detectors.tgn import TGN, Asked, Stream
-from entente.detectors.tgn_memory import Memory
-from entente.detectors.tgn_training import batches, other_targets
 from entente.graphs.neighbours import Ring
 from plain_tgn import PlainTGN
 

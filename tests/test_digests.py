@@ -21,10 +21,10 @@ import pytest
 from entente.config import Experiment, parse_experiment
 from entente.federation.aggregators import registry as aggregators
 from entente.logs.events import write_events
-from entente.logs.simulator import SimulationConfig, simulate
-from entente.runtime.checkpoint import RunFolder
+from entente.partition.base import Assignment, write_silos
+from entente.runs.folder import RunFolder
 from entente.runtime.local import train
-from entente.silos.base import Assignment, write_silos
+from entente_lab.simulator import SimulationConfig, simulate
 
 RECORD = Path(__file__).with_name("digests.json")
 SMALL_EULER = {"name": "euler", "hidden": 8, "embedding": 4}

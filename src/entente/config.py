@@ -114,7 +114,7 @@ class Jbeil(Section):
     """Share of hosts hidden from training (inductive: 0.3); the same hosts in every silo."""
 
 
-class Rule(Section):
+class BaselineOptions(Section):
     """A trivial rule: no weights, nothing to federate."""
 
     name: Literal["first-seen", "pair-frequency", "rare-target", "novelty-burst", "edgebank", "midas"]
@@ -122,7 +122,7 @@ class Rule(Section):
     """EdgeBank only: seconds after which an edge is forgotten; unlimited by default."""
 
 
-DetectorConfig = Annotated[Euler | Jbeil | Rule, Field(discriminator="name")]
+DetectorConfig = Annotated[Euler | Jbeil | BaselineOptions, Field(discriminator="name")]
 
 
 class Aggregation(Section):
@@ -241,7 +241,7 @@ class Detection(Section):
     """Threshold = score that this share of benign validation edges exceeds."""
     budgets: tuple[int, ...] = (3, 5, 10)
     """Alerts per window for which recall is reported."""
-    beside: Literal["none", "first-seen", "pair-frequency", "rare-target", "novelty-burst"] = "none"
+    ensemble: Literal["none", "first-seen", "pair-frequency", "rare-target", "novelty-burst"] = "none"
     """A rule counted from the silo's own logs, whose score multiplies the model's surprise."""
 
 

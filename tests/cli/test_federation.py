@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from entente.cli import main
-from entente.runtime.audit import Audit
+from entente.deployment.audit import Audit
 
 ROOT = Path(__file__).resolve().parents[2]
 

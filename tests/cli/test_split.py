@@ -9,8 +9,8 @@ import pytest
 
 from entente.cli import main
 from entente.logs.events import write_events
-from entente.logs.simulator import SimulationConfig, simulate, write
-from entente.silos.base import read_silos
+from entente.partition.base import read_silos
+from entente_lab.simulator import SimulationConfig, simulate, write
 
 
 def run(*words: str | Path) -> int:

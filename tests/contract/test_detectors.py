@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from entente.config import DetectorConfig
 from entente.detectors import available, create
 from entente.detectors.base import Candidates, Detector, GraphShape
-from entente.detectors.euler import Euler
+from entente.detectors.euler.detector import Euler
 from entente.detectors.saving import load, save
 from entente.errors import DetectorError, StorageError
 from entente.graphs.temporal import NOBODY, TemporalGraph

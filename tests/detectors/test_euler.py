@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from entente.config import Euler as EulerConfig
-from entente.detectors import euler as euler_module
 from entente.detectors.base import Candidates, GraphShape
-from entente.detectors.euler import Euler
+from entente.detectors.euler import detector as euler_module
+from entente.detectors.euler.detector import Euler
 from entente.detectors.granularity import node_scores, snapshot_scores
 from entente.errors import DetectorError
 from entente.graphs.sampling import held_out

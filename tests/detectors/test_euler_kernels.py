@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from entente.config import Euler as EulerConfig
-from entente.detectors import euler_layout, euler_recurrence, euler_visits
 from entente.detectors.base import Candidates, GraphShape
-from entente.detectors.euler import Euler
-from entente.detectors.euler_layout import lay_out_graph
-from entente.detectors.euler_recurrence import Recurrence
-from entente.detectors.euler_visits import visits_of
+from entente.detectors.euler import layout, recurrence, visits
+from entente.detectors.euler.detector import Euler
+from entente.detectors.euler.layout import lay_out_graph
+from entente.detectors.euler.recurrence import Recurrence
+from entente.detectors.euler.visits import visits_of
 from entente.detectors.layers import GAT, SAGE, Adjacency
 from entente.detectors.neural import average_precision_and_auc
 from entente.graphs.temporal import TemporalGraph
@@ -41,9 +41,9 @@ def plain() -> ModuleType:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (euler_layout, euler_recurrence, euler_visits):
+    for module in (layout, recurrence, visits):
         monkeypatch.setattr(module, "BLOCK", 7)
-    monkeypatch.setattr(euler_visits, "ROWS_AT_ONCE", 20)
+    monkeypatch.setattr(visits, "ROWS_AT_ONCE", 20)
 
 
 def graph_of(plain: ModuleType, nodes: int, windows: int, edges: int, seed: int) -> TemporalGraph:

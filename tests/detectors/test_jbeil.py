@@ -11,7 +11,7 @@ import torch
 
 from entente.config import Jbeil as JbeilConfig
 from entente.detectors.base import Candidates, GraphShape
-from entente.detectors.jbeil import Jbeil, hidden_hosts
+from entente.detectors.jbeil.detector import Jbeil, hidden_hosts
 from entente.errors import DetectorError
 from entente.graphs.temporal import TemporalGraph
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from entente.config import Jbeil
-from entente.detectors.tgn import TGN, Asked, Stream
-from entente.detectors.tgn_layers import TimeEncoding
-from entente.detectors.tgn_memory import Memory
-from entente.detectors.tgn_training import batches, link_logits, other_targets, train_epoch
+from entente.detectors.jbeil.layers import TimeEncoding
+from entente.detectors.jbeil.memory import Memory
+from entente.detectors.jbeil.tgn import TGN, Asked, Stream
+from entente.detectors.jbeil.training import batches, link_logits, other_targets, train_epoch
 from entente.errors import DetectorError
 from entente.graphs.neighbours import Ring
 

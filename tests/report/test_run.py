@@ -169,7 +169,7 @@ def test_the_privacy_statement_fits_the_run() -> None:
 
 def test_a_method_is_called_by_what_it_does() -> None:
     assert method_name(Experiment(mode="local-only")) == "euler local-only"
-    assert method_name(Experiment.model_validate({"detection": {"beside": "rare-target"}})) == (
+    assert method_name(Experiment.model_validate({"detection": {"ensemble": "rare-target"}})) == (
         "euler entente with rare-target"
     )
     assert method_name(Experiment.model_validate({"detector": {"name": "midas"}})) == "midas"

@@ -8,8 +8,8 @@ import pytest
 
 from entente.config import Data, Euler, Experiment, Federation
 from entente.logs.events import write_events
-from entente.logs.simulator import SimulationConfig, simulate
-from entente.silos.base import Assignment, write_silos
+from entente.partition.base import Assignment, write_silos
+from entente_lab.simulator import SimulationConfig, simulate
 
 
 @pytest.fixture(scope="session")

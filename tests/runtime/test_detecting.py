@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 import pytest
 
 from entente.config import Experiment
-from entente.detectors.rules import TIE
+from entente.detectors.baselines.pairs import TIE
 from entente.errors import GraphError, UsageError
 from entente.logs.events import load_events, write_events
 from entente.logs.schema import COLUMNS, MICROSECONDS
-from entente.runtime.checkpoint import RunFolder
+from entente.runs.folder import RunFolder
 from entente.runtime.detecting import detect
 from entente.runtime.local import train
 
@@ -24,7 +24,7 @@ def run(
 ) -> RunFolder:
     """A run over the first three days, with and without a rule beside the model."""
     data = experiment.data.model_copy(update={"end": 3 * 86400.0})
-    detection = experiment.detection.model_copy(update={"beside": request.param})
+    detection = experiment.detection.model_copy(update={"ensemble": request.param})
     folder = RunFolder(tmp_path_factory.mktemp("detect") / "run")
     train(experiment.model_copy(update={"data": data, "detection": detection}), folder, baselines=())
     return folder
@@ -60,7 +60,7 @@ def test_two_nights_one_after_the_other_equal_both_at_once(
         assert [(a.start, a.src, a.dst) for a in found] == [(a.start, a.src, a.dst) for a in finding.alerts]
         # Products over other numbers of rows may round the last bit the other way, and a rule's ties are
         # broken by hosts' numbers, which newcomers of the second night have others of.
-        slack = {"abs": 1e-6} if run.experiment().detection.beside == "none" else {"rel": TIE}
+        slack = {"abs": 1e-6} if run.experiment().detection.ensemble == "none" else {"rel": TIE}
         assert [a.score for a in found] == pytest.approx([a.score for a in finding.alerts], **slack)
 
 

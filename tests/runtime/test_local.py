@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from entente.artifacts import read_arrays
-from entente.config import Attack, Experiment, Rule, to_toml
+from entente.config import Attack, BaselineOptions, Experiment, to_toml
 from entente.errors import ConfigError, Interrupted, UsageError
 from entente.federation.messages import Reply, Task
+from entente.runs.folder import Checkpoints, RunFolder
 from entente.runtime.assembly import Dataset, load_dataset
-from entente.runtime.checkpoint import Checkpoints, RunFolder
 from entente.runtime.local import train
 from entente.runtime.team import SerialTeam
 
@@ -219,7 +219,7 @@ def test_local_only_trains_one_model_per_silo_and_non_fl_one_on_everything(
 
 
 def test_a_rule_runs_like_a_model_without_weights(experiment: Experiment, tmp_path: Path) -> None:
-    rule = experiment.model_copy(update={"detector": Rule(name="rare-target")})
+    rule = experiment.model_copy(update={"detector": BaselineOptions(name="rare-target")})
     run = train(rule, RunFolder(tmp_path / "rule"), baselines=("rare-target",))
     assert run.metrics["overall"]["ap"] == run.metrics["baselines"]["rare-target"]["ap"]
 

@@ -9,7 +9,7 @@ def attacks(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> N
     """List the attacks that an experiment file's [attack] section can name."""
     import json
 
-    from entente.attacks import available
+    from entente_lab.attacks import available
 
     found = available()
     if as_json:

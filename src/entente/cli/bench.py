@@ -13,7 +13,7 @@ import typer
 from entente.cli.console import Json, Quiet, print_json, results
 
 if TYPE_CHECKING:
-    from entente.bench.request import Finished, Request
+    from entente_lab.bench.request import Finished, Request
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -61,7 +61,7 @@ def paper(
     """
     from dataclasses import replace
 
-    from entente.bench.paper import run
+    from entente_lab.bench.paper import run
 
     request = _request(out, seeds, quick, data, only, workers, retry, fresh, quiet)
     _show(run(replace(request, link_share=link_share)), as_json)
@@ -83,7 +83,7 @@ def _grid(name: str, seeds: int, help_: str) -> None:
         as_json: Json = False,
         quiet: Quiet = False,
     ) -> None:
-        run = import_module(f"entente.bench.{name}").run
+        run = import_module(f"entente_lab.bench.{name}").run
         _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
 
 
@@ -135,8 +135,8 @@ def published(
 
     Example: entente bench published --data temporal_graphs --out bench/published
     """
-    from entente.bench.published import METHODS, run, to_plain, to_text
     from entente.errors import UsageError
+    from entente_lab.bench.published.comparison import METHODS, run, to_plain, to_text
 
     if only is not None and only not in METHODS:
         raise UsageError(f"--only {only!r} is no table", remedy=f"Choose from: {', '.join(METHODS)}.")
@@ -158,7 +158,7 @@ def speed(
 
     Example: entente bench speed --quick --only euler
     """
-    from entente.bench.speed import run
+    from entente_lab.bench.speed import run
 
     console, told = results(), []
     for measured in run(folder, quick, tuple(only or ())):
@@ -193,7 +193,7 @@ def robustness(
 
     Example: entente bench robustness --quick --seeds 1 --out bench
     """
-    from entente.bench.robustness import run
+    from entente_lab.bench.robustness.plan import run
 
     _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet), full=full), as_json)
 
@@ -208,7 +208,7 @@ def results_page(
 
     Example: entente bench results --out bench --page docs/results.md
     """
-    from entente.bench.results import write_results
+    from entente_lab.bench.results import write_results
 
     write_results(out, page)
     if not quiet:
@@ -226,7 +226,7 @@ def _request(
     fresh: bool,
     quiet: bool,
 ) -> Request:
-    from entente.bench.request import Request, parse_sources
+    from entente_lab.bench.request import Request, parse_sources
 
     return Request(
         out=out,
@@ -245,7 +245,7 @@ def _request(
 def _show(finished: Finished, as_json: bool) -> None:
     files = [str(path) for path in finished.files]
     if as_json:
-        from entente.bench.tables import tidy
+        from entente_lab.bench.tables import tidy
 
         print_json({"files": files, "failed": finished.failed, "cells": tidy(finished.rows).to_pylist()})
         return

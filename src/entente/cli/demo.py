@@ -66,10 +66,10 @@ def prepare(out: Path, quick: bool, seed: int, console: Console) -> Experiment:
     from entente.config import Data, Euler, Experiment, Federation, to_toml
     from entente.logs.formats.base import Options
     from entente.logs.ingest import Request, ingest
-    from entente.logs.simulator import SimulationConfig, simulate, write
-    from entente.silos.base import write_silos
-    from entente.silos.column import from_host_table
-    from entente.silos.pairs import cover, host_pairs
+    from entente.partition.base import write_silos
+    from entente.partition.column import from_host_table
+    from entente.partition.pairs import cover, host_pairs
+    from entente_lab.simulator import SimulationConfig, simulate, write
 
     company = SimulationConfig(hosts=300, days=6.0, seed=seed) if quick else SimulationConfig(seed=seed)
     simulation = simulate(company)
@@ -107,7 +107,7 @@ def prepare(out: Path, quick: bool, seed: int, console: Console) -> Experiment:
 def train_one(experiment: Experiment, name: str, out: Path, console: Console) -> Run:
     """One method, from its last checkpoint if there is one."""
     from entente.config import Experiment, resolve_paths
-    from entente.runtime.checkpoint import RunFolder
+    from entente.runs.folder import RunFolder
     from entente.runtime.local import train
 
     method = METHODS[name]

@@ -38,7 +38,7 @@ def detect(
     Example: entente detect --run runs/a --events tonight --out alerts.json --format ecs --state memory
     """
     from entente.detection.sinks import write_alerts
-    from entente.runtime.checkpoint import RunFolder
+    from entente.runs.folder import RunFolder
     from entente.runtime.detecting import detect as find
 
     remarks(quiet, verbose)

@@ -29,8 +29,8 @@ def init(
     Example: entente federation init federation.toml --silos north,south,west --host coord.example.org
     """
     from entente.artifacts import write_text
+    from entente.deployment.settings import template
     from entente.errors import UsageError
-    from entente.runtime.nvflare.settings import template
 
     if file.exists():
         raise UsageError("exists already", where=file, remedy="Edit it, or choose another name.")
@@ -57,8 +57,8 @@ def provision(
 
     Example: entente federation provision federation.toml --out federation
     """
-    from entente.runtime.nvflare.provision import provision as make_kits
-    from entente.runtime.nvflare.settings import load_federation
+    from entente.deployment.provision import provision as make_kits
+    from entente.deployment.settings import load_federation
 
     remarks(quiet, verbose)
     kits = make_kits(load_federation(file), out, tuple(renew or ()))
@@ -90,10 +90,10 @@ def start(
 
     Example: entente federation start kits/north --events /var/lib/entente/events
     """
+    from entente.deployment import process
+    from entente.deployment.require import require_flare
+    from entente.deployment.site import Site
     from entente.errors import UsageError
-    from entente.runtime.nvflare import process
-    from entente.runtime.nvflare.require import require_flare
-    from entente.runtime.nvflare.site import Site
 
     require_flare()
     site = Site.load(kit)
@@ -113,8 +113,8 @@ def start(
 
 
 def _refuse_errors(site: Any) -> None:
+    from entente.deployment.check import check as look
     from entente.errors import DeploymentError
-    from entente.runtime.nvflare.check import check as look
 
     wrong = [finding for finding in look(site) if finding.level == "error"]
     if wrong:
@@ -141,9 +141,9 @@ def submit(
     Example: entente federation submit experiment.toml --kit kits/coordinator
     """
     from entente.config import load_experiment
-    from entente.runtime.nvflare import submit as jobs
-    from entente.runtime.nvflare.require import require_flare
-    from entente.runtime.nvflare.site import Site
+    from entente.deployment import submit as jobs
+    from entente.deployment.require import require_flare
+    from entente.deployment.site import Site
 
     require_flare()
     console = remarks(quiet, verbose)
@@ -181,8 +181,8 @@ def status(kit: KitFolder, as_json: Json = False) -> None:
 
     Example: entente federation status kits/coordinator --json
     """
-    from entente.runtime.nvflare.site import Site
-    from entente.runtime.nvflare.status import status as look
+    from entente.deployment.site import Site
+    from entente.deployment.status import status as look
 
     told = look(Site.load(kit))
     if as_json:
@@ -211,8 +211,8 @@ def stop(kit: KitFolder) -> None:
 
     Example: entente federation stop kits/north
     """
-    from entente.runtime.nvflare import process
-    from entente.runtime.nvflare.site import Site
+    from entente.deployment import process
+    from entente.deployment.site import Site
 
     site = Site.load(kit)
     results().print(f"{site.name} " + ("stopped" if process.stop(site) else "was not running"))
@@ -228,8 +228,8 @@ def revoke(
 
     Example: entente federation revoke kits/coordinator north
     """
-    from entente.runtime.nvflare.revoke import revoke as shut_out
-    from entente.runtime.nvflare.site import Site
+    from entente.deployment.revoke import revoke as shut_out
+    from entente.deployment.site import Site
 
     out = shut_out(Site.load(kit), silo, undo=undo)
     results().print(f"shut out: {', '.join(out) or 'nobody'}; restart the coordinator to apply it")
@@ -241,9 +241,9 @@ def check(kit: KitFolder, as_json: Json = False) -> None:
 
     Example: entente federation check kits/north
     """
+    from entente.deployment.check import check as look
+    from entente.deployment.site import Site
     from entente.errors import DeploymentError
-    from entente.runtime.nvflare.check import check as look
-    from entente.runtime.nvflare.site import Site
 
     findings = look(Site.load(kit))
     wrong = [finding for finding in findings if finding.level == "error"]
@@ -271,7 +271,7 @@ def audit(
     """
     from dataclasses import asdict
 
-    from entente.runtime.audit import verify, witness
+    from entente.deployment.audit import verify, witness
 
     summary = verify(file)
     told = asdict(summary) | ({"witnessed": witness(file, against)} if against else {})

@@ -31,8 +31,8 @@ def simulate(
 
     Example: entente simulate company --sites 4 --hosts 800 --days 8 --format lanl
     """
-    from entente.logs.simulator import SimulationConfig, write
-    from entente.logs.simulator import simulate as play
+    from entente_lab.simulator import SimulationConfig, write
+    from entente_lab.simulator import simulate as play
 
     config = SimulationConfig(sites, hosts, days, seed, activity, novelty, red_team=red_team)
     simulation = play(config)

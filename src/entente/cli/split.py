@@ -13,9 +13,9 @@ from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, resul
 from entente.errors import UsageError
 
 if TYPE_CHECKING:
-    from entente.silos.base import Assignment
-    from entente.silos.imbalance import Imbalance
-    from entente.silos.pairs import Pairs
+    from entente.partition.base import Assignment
+    from entente.partition.imbalance import Imbalance
+    from entente.partition.pairs import Pairs
 
 METHODS = ("block-model", "column", "subnet")
 
@@ -50,11 +50,11 @@ def split(
 
     Example: entente split events --method column --hosts company/hosts.csv --column site --out silos.csv
     """
-    from entente.silos.base import write_silos
-    from entente.silos.column import from_event_column, from_host_table
-    from entente.silos.imbalance import measure_imbalance
-    from entente.silos.pairs import cover, host_pairs
-    from entente.silos.subnet import from_subnets, read_subnets
+    from entente.partition.base import write_silos
+    from entente.partition.column import from_event_column, from_host_table
+    from entente.partition.imbalance import measure_imbalance
+    from entente.partition.pairs import cover, host_pairs
+    from entente.partition.subnet import from_subnets, read_subnets
 
     _check(method, hosts, column, subnets)
     console = remarks(quiet, verbose)
@@ -99,7 +99,7 @@ def _check(method: str, hosts: Path | None, column: str | None, subnets: Path | 
 def _block_model(
     events: Path, view: str, k: int | None, starts: int, seed: int
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    from entente.silos.views import build_view, fit_silos
+    from entente.partition.views import build_view, fit_silos
 
     chosen = build_view(events, view)
     known, model = fit_silos(chosen, k, starts=starts, seed=seed)
@@ -117,7 +117,7 @@ def _similarity(assignment: Assignment, pairs: Pairs, seed: int) -> dict[str, fl
     from entente.config import Federation
     from entente.federation.reference import barabasi_albert
     from entente.federation.sketch import jaccard, sketch
-    from entente.silos.imbalance import seen_by
+    from entente.partition.imbalance import seen_by
 
     settings = Federation()
     grown = barabasi_albert(len(assignment), settings.m, seed)

@@ -48,7 +48,7 @@ def train(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from entente.config import load_experiment
-    from entente.runtime.checkpoint import RunFolder
+    from entente.runs.folder import RunFolder
     from entente.runtime.local import train as run_training
 
     del settings_page  # handled before anything else

@@ -18,11 +18,11 @@ __all__ = ["available", "create"]
 def available() -> dict[str, type[Detector]]:
     """Every detector by name, in alphabetical order."""
     found: dict[str, type[Detector]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for _, item in inspect.getmembers(import_module(f"{__name__}.{module.name}"), inspect.isclass):
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        for _, item in inspect.getmembers(import_module(module.name), inspect.isclass):
             if (
                 issubclass(item, Detector)
-                and item.__module__ == f"{__name__}.{module.name}"
+                and item.__module__ == module.name
                 and not inspect.isabstract(item)
                 and "name" in vars(item)
             ):

@@ -15,8 +15,8 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from entente.detectors.euler_layout import Layout, indices
-from entente.detectors.euler_visits import Visits, visits_of
+from entente.detectors.euler.layout import Layout, indices
+from entente.detectors.euler.visits import Visits, visits_of
 from entente.graphs.temporal import NOBODY, Int64
 
 

@@ -190,7 +190,7 @@ def precision_recall(report: ReportData) -> str:
     lines.sort(key=lambda line: -_ap(report, line.name))
     frame = Frame(760, 360, (0, 1), (0, 1), right=230)
     chart = line_chart("Precision over recall", lines, frame, ("recall", "precision"), key=True)
-    said = "Beside each name its average precision; dashed lines are trivial rules, the dot is the threshold."
+    said = "Each name has its average precision; dashed lines are trivial rules, the dot is the threshold."
     return sections.section("curve", "Precision and recall", sections.paragraph(said), chart)
 
 

@@ -71,8 +71,8 @@ def method_name(experiment: Experiment) -> str:
     if experiment.detector.name not in ("euler", "jbeil"):
         return detector
     how = experiment.federation.aggregation.rule if experiment.mode == "federated" else experiment.mode
-    beside = experiment.detection.beside
-    return f"{detector} {how}" + (f" with {beside}" if beside != "none" else "")
+    ensemble = experiment.detection.ensemble
+    return f"{detector} {how}" + (f" with {ensemble}" if ensemble != "none" else "")
 
 
 def read_rounds(path: Path) -> tuple[Round, ...]:
@@ -219,6 +219,6 @@ def _homes(experiment: Experiment) -> dict[str, str]:
     """Host -> silo, where the table is still there."""
     if experiment.data.silos is None or not experiment.data.silos.is_file():
         return {}
-    from entente.silos.base import read_silos
+    from entente.partition.base import read_silos
 
     return read_silos(experiment.data.silos).as_dict()

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
-from entente.config import Data, Experiment, Rule
+from entente.config import BaselineOptions, Data, Experiment
 from entente.detectors import available, create
 from entente.detectors.base import Detector, GraphShape
-from entente.detectors.beside import Beside
+from entente.detectors.ensemble import Ensemble
 from entente.errors import ConfigError, UsageError
 from entente.federation.aggregators.base import Layout
 from entente.graphs.augmentation import SiloGraph, silo_graph
@@ -79,7 +79,7 @@ def silo_owners(experiment: Experiment, timeline: Timeline) -> dict[str, NDArray
     """For each silo, which of the timeline's hosts are its own."""
     if experiment.mode == "non-fl" or experiment.data.silos is None:
         return {EVERYTHING: np.ones(len(timeline.hosts), dtype=bool)}
-    from entente.silos.base import read_silos
+    from entente.partition.base import read_silos
 
     assignment = read_silos(experiment.data.silos)
     silo_of = assignment.as_dict()
@@ -145,7 +145,7 @@ def trained_detector(
     weights = models.get(silo, models.get("", {}))
     detector = make_detector(experiment, shape)
     detector.load_weights(weights)
-    beside = experiment.detection.beside
-    if beside == "none" or not weights:
+    ensemble = experiment.detection.ensemble
+    if ensemble == "none" or not weights:
         return detector
-    return Beside(detector, create(Rule(name=beside), shape, experiment.seed))
+    return Ensemble(detector, create(BaselineOptions(name=ensemble), shape, experiment.seed))

@@ -20,8 +20,8 @@ from entente.graphs.identity import make_identity
 from entente.graphs.snapshots import Timeline, read_timeline
 from entente.graphs.temporal import NOBODY, Int32, TemporalGraph
 from entente.logs.schema import MICROSECONDS
+from entente.runs.folder import RunFolder
 from entente.runtime.assembly import EVERYTHING, trained_detector
-from entente.runtime.checkpoint import RunFolder
 
 REMEMBERED = 2_000_000
 """Edges that a silo keeps to explain later alerts with: about two weeks at LANL's size."""

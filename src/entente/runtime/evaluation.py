@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from entente.artifacts import replacing
-from entente.config import Detection, Rule
+from entente.config import BaselineOptions, Detection
 from entente.detection.metrics import Metrics, evaluate
 from entente.detection.thresholds import learn_threshold
 from entente.detectors import create
@@ -117,7 +117,9 @@ def label_scores(silo: SiloData, scores: NDArray[np.float32], threshold: float) 
 def evaluate_rule(dataset: Dataset, rule: str, detection: Detection) -> Evaluation:
     """A trivial rule, given exactly what the silos' models are given."""
     shape = GraphShape(dataset.shape.table_size, dataset.shape.rows_per_host)
-    detectors = {name: create(Rule.model_validate({"name": rule}), shape, 0) for name in dataset.silos}
+    detectors = {
+        name: create(BaselineOptions.model_validate({"name": rule}), shape, 0) for name in dataset.silos
+    }
     return evaluate_models(dataset, detectors, detection)
 
 

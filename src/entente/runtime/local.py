@@ -12,8 +12,8 @@ from entente.errors import ConfigError, Interrupted
 from entente.federation.coordinator import Coordinator
 from entente.federation.silo import Silo
 from entente.graphs.identity import collisions
+from entente.runs.folder import Checkpoints, RunFolder
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, make_detector, trained_detector
-from entente.runtime.checkpoint import Checkpoints, RunFolder
 from entente.runtime.detecting import recent_edges
 from entente.runtime.evaluation import BASELINES, Evaluation, evaluate_models, evaluate_rule, write_scores
 from entente.runtime.team import Participant, ProcessTeam, SerialTeam, Team
@@ -208,7 +208,7 @@ def make_silo(experiment: Experiment, dataset: Dataset, name: str) -> Participan
     data = dataset.silos[name]
     detector = make_detector(experiment, dataset.shape)
     if experiment.attack is not None and name in experiment.attack.silos:
-        from entente.attacks import corrupt
+        from entente_lab.attacks import corrupt
 
         return corrupt(
             experiment.attack,

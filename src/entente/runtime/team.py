@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from entente.artifacts import Arrays, array_bytes, arrays_of
 from entente.errors import EntenteError, FederationError
 from entente.federation.messages import Reply, Task, pack, unpack
-from entente.runtime.checkpoint import Saved
+from entente.runs.folder import Saved
 
 LARGEST_MESSAGE = 1 << 34
 

@@ -1,0 +1,160 @@
+"""Submitting an experiment to a running federation, and following it to its end."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from entente.config import Experiment
+from entente.deployment.job import objection, portable, run_name, write_job
+from entente.deployment.process import pid_of
+from entente.deployment.site import RunState, Site
+from entente.errors import ConfigError, DeploymentError, FederationError, UsageError
+from entente.runs.folder import RunFolder
+
+Watcher = Callable[[dict[str, Any]], None]
+CONNECT = 30.0
+LOOK = 0.5
+ASK = 5.0
+
+
+def prepare(site: Site, experiment: Experiment) -> Experiment:
+    """The experiment as every site will see it: agreed terms in place, nobody's paths in it."""
+    if not site.kit.is_coordinator:
+        raise UsageError(
+            f"{site.name} is a silo", where=site.path, remedy="Submit with the coordinator's kit."
+        )
+    if experiment.attack is not None or experiment.mode != "federated":
+        raise ConfigError('a deployed federation runs mode = "federated" without an attack')
+    return portable(site.kit.federation.terms.apply(experiment))
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job that FLARE has taken."""
+
+    job: str
+    run: RunFolder
+    former: str | None  # the job that a resumed run ended with
+
+    @property
+    def state(self) -> RunState:
+        return RunState(self.run.path)
+
+
+def submit(site: Site, experiment: Experiment, *, resume: bool = False) -> Submission:
+    """Hand the job over to the coordinator's FLARE server."""
+    folder = RunFolder(site.run(run_name(experiment)))
+    state = RunState(folder.path)
+    before = state.read()
+    phase = before.get("phase")
+    if folder.started and not resume:
+        raise UsageError(
+            f"this experiment was run before ({phase or 'unfinished'})",
+            where=folder.path,
+            remedy="Go on with --resume, or change its name or seed.",
+        )
+    if resume and not folder.started:
+        raise UsageError(f"there is nothing to resume for {folder.path.name}", where=site.path / "runs")
+    if phase == "done":
+        raise UsageError("this run is complete", where=folder.path)
+    gather(site)
+    with tempfile.TemporaryDirectory(prefix="entente-") as scratch:
+        job = write_job(Path(scratch), experiment, site.kit.federation)
+        reason = objection(job / "entente")
+        if reason:
+            raise ConfigError(f"the job would be refused: {reason}")
+        with session(site) as flare:
+            identifier = str(flare.submit_job(str(job)))
+    site.audit.append("job-submitted", job=identifier, run=folder.path.name, resume=resume)
+    return Submission(identifier, folder, before.get("job"))
+
+
+def gather(site: Site) -> None:
+    """Wait until all silos are connected, or a quorum is when the agreed time is over."""
+    federation = site.kit.federation
+    until = time.monotonic() + federation.terms.gathering
+    while True:
+        present = set(site.members() or {}) & set(federation.silos)
+        if len(present) == len(federation.silos):
+            return
+        if time.monotonic() > until:
+            if len(present) >= federation.quorum:
+                return
+            absent = ", ".join(sorted(set(federation.silos) - present))
+            raise FederationError(
+                f"below quorum: {len(present)} of {len(federation.silos)} silos are connected, "
+                f"{federation.quorum} are needed",
+                remedy=f"Start {absent}, then submit again.",
+            )
+        time.sleep(LOOK)
+
+
+def follow(site: Site, submission: Submission, watch: Watcher | None = None) -> dict[str, Any]:
+    """Watch the run until it ends; FederationError if it stops, DeploymentError if it is refused."""
+    told, asked = len(submission.run.rounds()), time.monotonic()
+    while True:
+        table = submission.state.read()
+        records = submission.run.rounds()
+        if watch is not None:
+            for record in records[told:]:
+                watch(record)
+        told = len(records)
+        begun = table.get("job") not in (None, submission.former)
+        if begun and table["phase"] in RunState.ENDED:
+            break
+        if time.monotonic() - asked > ASK:
+            _check_alive(site)
+            if not begun:
+                _check_job(site, submission)
+            asked = time.monotonic()
+        time.sleep(LOOK)
+    if table["phase"] != "done":
+        raise FederationError(f"the run stopped: {table.get('reason')}", where=submission.run.path)
+    return table
+
+
+def _check_alive(site: Site) -> None:
+    if pid_of(site) is None:
+        raise DeploymentError(
+            "the coordinator is not running any more",
+            where=site.path,
+            remedy="Start it, then `entente federation submit --resume`.",
+        )
+
+
+def _check_job(site: Site, submission: Submission) -> None:
+    """Ask FLARE about a job that has not said anything itself: it may have been refused at a site."""
+    with session(site) as flare:
+        meta = flare.get_job_meta(submission.job)
+    status = str(meta.get("status"))
+    if status.startswith("FINISHED") and submission.state.read().get("job") in (None, submission.former):
+        details = "; ".join(d for d in meta.get("job_deploy_detail") or [] if not d.endswith(": OK"))
+        history = (meta.get("schedule_history") or ["no reason given"])[-1]
+        raise DeploymentError(f"the job did not run ({status}): {details or history}", where=submission.job)
+
+
+@contextmanager
+def session(site: Site) -> Iterator[Any]:
+    """A FLARE session with the operator's certificate."""
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    try:
+        with redirect_stdout(io.StringIO()):  # FLARE prints what it is about to do
+            flare = new_secure_session(site.kit.operator, str(site.path / "operator"), timeout=CONNECT)
+    except Exception as error:
+        raise DeploymentError(
+            f"the coordinator cannot be reached ({error})",
+            where=site.path,
+            remedy="Start it with `entente federation start`; `entente federation check` tells more.",
+        ) from error
+    try:
+        yield flare
+    finally:
+        flare.close()

@@ -1,0 +1,77 @@
+"""A model with a trivial rule beside it: the model's surprise, times what the silo's own counts say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entente.artifacts import Arrays
+from entente.detectors.base import Candidates, Detector, State, Training, Validation
+from entente.graphs.temporal import Float32, TemporalGraph
+
+LEAST = 1e-7
+"""Probabilities of an edge below this count as this: float32 cannot tell them apart."""
+RULE = "rule/"
+
+
+class Ensemble(Detector):
+    """Trained, weighed and sent as the model alone; only what it scores knows of the rule.
+
+    An edge's score is -log P(edge) of the model times the rule's score. The rule is counted from the silo's
+    own logs, so nobody else can poison it, and an edge that every night has cannot rank high because the
+    model has it wrong.
+    """
+
+    def __init__(self, model: Detector, rule: Detector) -> None:
+        self.model = model
+        self.rule = rule
+        self.config = model.config
+        self.shape = model.shape
+
+    @property
+    def components(self) -> dict[str, tuple[str, ...]]:
+        return self.model.components
+
+    @property
+    def identity_tables(self) -> tuple[str, ...]:
+        return self.model.identity_tables
+
+    def weights(self) -> Arrays:
+        return self.model.weights()
+
+    def load_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        self.model.load_weights(weights)
+
+    def train(
+        self, graph: TemporalGraph, epochs: int, rng: np.random.Generator, proximal: float = 0.0
+    ) -> Training:
+        return self.model.train(graph, epochs, rng, proximal)
+
+    def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
+        return self.model.validate(graph, rng)
+
+    def initial_state(self, graph: TemporalGraph) -> State:
+        return _joined(self.model.initial_state(graph), self.rule.initial_state(graph))
+
+    def score(
+        self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
+    ) -> tuple[Float32, State]:
+        of_rule = {name.removeprefix(RULE): array for name, array in state.items() if name.startswith(RULE)}
+        of_model = {name: array for name, array in state.items() if not name.startswith(RULE)}
+        anomaly, of_model = self.model.score(graph, of_model, candidates)
+        rarity, of_rule = self.rule.score(graph, of_rule, candidates)
+        surprise = -np.log(np.maximum(1.0 - anomaly.astype(np.float64), LEAST))
+        return (surprise * rarity).astype(np.float32), _joined(of_model, of_rule)
+
+    def optimiser_state(self) -> Arrays:
+        return self.model.optimiser_state()
+
+    def load_optimiser_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self.model.load_optimiser_state(state)
+
+
+def _joined(of_model: State, of_rule: State) -> State:
+    return of_model | {RULE + name: array for name, array in of_rule.items()}

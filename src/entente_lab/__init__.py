@@ -1,0 +1,1 @@
+"""What researchers and the demo use: benchmarks, attacks, simulated companies."""

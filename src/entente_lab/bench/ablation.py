@@ -1,0 +1,190 @@
+"""`bench ablation`: what each part of Entente, and each of its numbers, is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from entente_lab.bench.cells import Cell, Label, Row
+from entente_lab.bench.datasets import REAL
+from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
+from entente_lab.bench.methods import AGGREGATION, METHODS, change
+from entente_lab.bench.paper import DIRECTED
+from entente_lab.bench.plots import lines
+from entente_lab.bench.published.numbers import AUGMENTATION, REFERENCE_GRAPH, Published
+from entente_lab.bench.request import Finished, Request, execute
+from entente_lab.bench.tables import distinct, failures, interval, percent, summary, versus, where
+
+GRID = "ablation"
+K = 4
+DEFAULT = "default"
+
+VARIANTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "parts": {
+        DEFAULT: {},
+        "ACS off": {AGGREGATION + "acs": False},
+        "augmentation off": {"graph.augmentation": False},
+        "norm bound off": {AGGREGATION + "rule": "entente-ub"},
+        "equal weights (J = 1)": {AGGREGATION + "sketch": False},
+    },
+    "reference graph, early rounds": {
+        "round 3, reference graph": {"federation.rounds": 3},
+        "round 3, equal": {"federation.rounds": 3, AGGREGATION + "sketch": False},
+        "round 5, reference graph": {"federation.rounds": 5},
+        "round 5, equal": {"federation.rounds": 5, AGGREGATION + "sketch": False},
+    },
+    "m": {f"m = {m}": {"federation.m": m} for m in (2, 4, 10, 100)},
+    "first labels": {"raw degrees": {"federation.labels": "degree"}},
+    "c1, c2": {
+        f"c1 = {c1:g}, c2 = {c2:g}": {AGGREGATION + "c1": c1, AGGREGATION + "c2": c2}
+        for c1, c2 in ((1.0, 0.0), (0.5, 0.5), (0.2, 0.8), (0.0, 1.0))
+    },
+    "omega": {f"ω = {omega:g}": {AGGREGATION + "omega": omega} for omega in (0.5, 1.0, 2.0, 10.0)},
+    "M": {
+        **{
+            f"M = {bound:g}": {AGGREGATION + "adaptive": False, AGGREGATION + "bound": bound}
+            for bound in (1.0, 5.0, 25.0)
+        },
+        **{
+            f"M = {factor:g} typical norms": {AGGREGATION + "adaptive_factor": factor}
+            for factor in (0.5, 2.0)
+        },
+    },
+    # r = c1 * J + c2 with J = 1 and c2 = 0: every silo counts the same, FedAVG with another step length.
+    "step size": {
+        **{
+            f"r = {r:g} for everybody": {
+                AGGREGATION + "acs": False,
+                AGGREGATION + "sketch": False,
+                AGGREGATION + "c1": r,
+                AGGREGATION + "c2": 0.0,
+            }
+            for r in (0.1, 0.25, 0.5, 1.0)
+        },
+        "Entente, r four times as large": {AGGREGATION + "c1": 3.2, AGGREGATION + "c2": 0.8},
+    },
+    "readings of the paper": {
+        "sum instead of mean": {AGGREGATION + "reduction": "sum"},
+        "bound per component": {AGGREGATION + "scope": "component"},
+        "identity rows over holders": {AGGREGATION + "rows": "holders"},
+    },
+}
+"""Group -> variant -> what it changes in the default Entente."""
+
+QUICK = ("parts", "reference graph, early rounds", "first labels", "step size")
+PAIRS = (
+    ("round 3, reference graph", "round 3, equal"),
+    ("round 5, reference graph", "round 5, equal"),
+)
+"""Variants that are compared with each other instead of with the default."""
+
+
+def run(request: Request) -> Finished:
+    """Run the variants on the simulated company, and on the data sets that `sources` names."""
+    cells, facts = plan(request)
+    return execute(request, GRID, cells, facts, draw)
+
+
+def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
+    names = ["simulated", *(name for name in REAL if name in request.sources)]
+    data = {name: request.library.prepare(name, K) for name in names}
+    cells = []
+    for seed in range(request.seeds):
+        for name, prepared in data.items():
+            base = METHODS["entente"].apply(DIRECTED.experiment(prepared, seed))
+            for group, variants in VARIANTS.items():
+                if request.quick and group not in QUICK:
+                    continue
+                for variant, changes in variants.items():
+                    labels: dict[str, Label] = {
+                        "dataset": name,
+                        "group": group,
+                        "variant": variant,
+                        "k": K,
+                        "seed": seed,
+                    }
+                    cells.append(Cell(change(base, changes), prepared.hash, labels, DIRECTED.options))
+    facts = {
+        "command": request.command,
+        "seeds": request.seeds,
+        "data": [prepared.facts() for prepared in data.values()],
+    }
+    return cells, facts
+
+
+# ---- the page ------------------------------------------------------------------------------
+
+
+def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
+    blocks: list[Block] = [
+        Paragraph(
+            f"Entente with Euler, K = {K}, one thing changed at a time, {facts['seeds']} seeds. Differences "
+            "are to the default, seed by seed, in percent points with a 95 % interval."
+        ),
+        Command(str(facts["command"])),
+    ]
+    for dataset in distinct(rows, "dataset"):
+        part = where(rows, dataset=dataset)
+        blocks.append(Heading(dataset))
+        for group in distinct(part, "group"):
+            blocks.append(group_table(part, dataset, group))
+        blocks += contribution_curves(part, dataset)
+    failed = failures(rows)
+    if failed is not None:
+        blocks += [Heading("Failed cells"), failed]
+    return Document("Ablation", blocks)
+
+
+def group_table(rows: Sequence[Row], dataset: str, group: str) -> Table:
+    body = []
+    variants = distinct(where(rows, group=group), "variant")
+    rivals = dict(PAIRS)
+    ours = {theirs: own for own, theirs in PAIRS}
+    for variant in variants:
+        found = [percent(summary(where(rows, variant=variant), figure)) for figure in ("ap", "auc")]
+        entries = [Entry(variant), *found]
+        other = rivals.get(variant, DEFAULT if variant not in ours else None)
+        if other is None or variant == DEFAULT:
+            entries += [Entry(""), Entry("")]
+        else:
+            compared = versus(rows, {"variant": variant}, {"variant": other}, "ap")
+            entries += [Entry(interval(compared)), Entry(compared.verdict)]
+        number = papers_number(dataset, variant)
+        entries.append(Entry("" if number is None else f"{number.ap:.2f} / {number.auc:.2f}"))
+        body.append(entries)
+    columns = ["variant", "AP", "AUC", "AP difference [95 %]", "is", "paper AP / AUC"]
+    if not any(row[-1].text for row in body):
+        columns, body = columns[:-1], [row[:-1] for row in body]
+    return Table(columns, body, caption=group)
+
+
+def papers_number(dataset: str, variant: str) -> Published | None:
+    if variant in ("augmentation off", DEFAULT):
+        return AUGMENTATION.get((dataset, variant == DEFAULT))
+    for number in (3, 5):
+        if variant.startswith(f"round {number},"):
+            return REFERENCE_GRAPH.get((dataset, variant.endswith("reference graph"), number))
+    return None
+
+
+def contribution_curves(rows: Sequence[Row], dataset: str) -> list[Block]:
+    """How each silo's r goes over the rounds, and what it is made of in the first one (seed 0)."""
+    chosen = [record for labels, record in where(rows, variant=DEFAULT) if labels["seed"] == 0]
+    if not chosen or chosen[0].status != "done":
+        return []
+    rounds = [r for r in chosen[0].outcome["rounds"] if r["kind"] == "train"]
+    curves: dict[str, tuple[list[float], list[float]]] = {}
+    for record in rounds:
+        for silo, credit in record["silos"].items():
+            if "r" in credit:
+                curves.setdefault(silo, ([], []))
+                curves[silo][0].append(record["round"])
+                curves[silo][1].append(credit["r"])
+    figure = Figure(lines(f"Contribution r per round: {dataset}", curves, "round", "r"), "Default, seed 0.")
+    body = []
+    for silo in sorted(curves):
+        last = [r["silos"][silo] for r in rounds if "r" in r["silos"].get(silo, {})]
+        ends = [f"{credit[name]:.3f}" for credit in (last[0], last[-1]) for name in ("norm", "r")]
+        body.append([Entry(silo), Entry(f"{last[0]['j']:.3f}"), *(Entry(text) for text in ends)])
+    columns = ("silo", "J", "first ‖Δ‖", "first r", "last ‖Δ‖", "last r")
+    return [figure, Table(columns, body, caption="What r is made of (seed 0)")]

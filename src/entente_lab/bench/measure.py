@@ -1,0 +1,133 @@
+"""What a cell does: train, score the test windows, and boil everything down to figures (JSON)."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from entente.config import Experiment
+from entente.detection.metrics import Metrics, pr_curve
+from entente.partition.base import read_silos
+from entente.runs.folder import RunFolder
+from entente.runtime.assembly import load_dataset, trained_detector
+from entente.runtime.evaluation import Evaluation, Scored, evaluate_models
+from entente.runtime.local import fit
+
+CURVE_POINTS = 100
+CREDITS = ("j", "s", "d", "r", "norm", "shared", "clipped", "refused", "bytes_up", "bytes_down", "seconds")
+
+
+def measure(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Train and evaluate one experiment.
+
+    Options: `task` is "detection" (labelled test edges) or "link-prediction" (test edges against
+    sampled non-edges), with `inductive` for edges of hosts that training never saw.
+    """
+    dataset = load_dataset(experiment)
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="entente-cell-") as scratch:
+        folder = RunFolder(Path(scratch) / "run")
+        folder.begin(experiment, resume=False)
+        models, facts = fit(experiment, folder, dataset)
+        rounds = folder.rounds()
+    trained = time.perf_counter()
+    detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
+    if options.get("task", "detection") == "link-prediction":
+        from entente_lab.bench.link_prediction import evaluate_links
+
+        outcome = evaluate_links(experiment, dataset, detectors, inductive=bool(options.get("inductive")))
+    else:
+        outcome = detection(experiment, evaluate_models(dataset, detectors, experiment.detection))
+    outcome["values"] |= {
+        "train_seconds": round(trained - began, 3),
+        "test_seconds": round(time.perf_counter() - trained, 3),
+        **training_figures(rounds, facts),
+    }
+    outcome["rounds"] = [shortened(record) for record in rounds]
+    outcome["training"] = facts
+    return outcome
+
+
+def detection(experiment: Experiment, evaluation: Evaluation) -> dict[str, Any]:
+    """Figures of labelled test edges: overall, per silo, and the precision-recall curve."""
+    budgets = experiment.detection.budgets
+    whole = evaluation.overall()
+    parts = evaluation.scored
+    if experiment.mode == "non-fl" and experiment.data.silos is not None:
+        owners = read_silos(experiment.data.silos).as_dict()
+        parts = seen_by_silos(whole, owners, augmentation=experiment.graph.augmentation)
+    curve = {} if whole.label is None else pr_curve(whole.score, whole.label, CURVE_POINTS).as_dict()
+    return {
+        "values": flat(whole.metrics(budgets)),
+        "per_silo": {name: scored.metrics(budgets).as_dict() for name, scored in parts.items()},
+        "curve": {name: [round(v, 5) for v in values] for name, values in curve.items()},
+    }
+
+
+def seen_by_silos(whole: Scored, owners: Mapping[str, str], *, augmentation: bool) -> dict[str, Scored]:
+    """The central model's scores of the edges that each silo sees; `owners` is {host: silo}."""
+    ends = [np.array([owners.get(host, "") for host in names.tolist()]) for names in (whole.src, whole.dst)]
+    found = {}
+    for name in sorted(set(owners.values())):
+        from_own, to_own = ends[0] == name, ends[1] == name
+        seen = from_own | to_own if augmentation else from_own & to_own
+        if seen.any():
+            found[name] = chosen(whole, seen)
+    return found
+
+
+def chosen(scored: Scored, keep: NDArray[np.bool_]) -> Scored:
+    """Some of the scored edges."""
+    columns: dict[str, Any] = {
+        item.name: column[keep]
+        for item in fields(scored)
+        if isinstance(column := getattr(scored, item.name), np.ndarray)
+    }
+    return replace(scored, **columns)
+
+
+def flat(metrics: Metrics) -> dict[str, Any]:
+    """Metrics without nesting."""
+    figures = metrics.as_dict()
+    recall_at = figures.pop("recall_at")
+    return figures | {f"recall_at_{budget}": value for budget, value in recall_at.items()}
+
+
+def training_figures(rounds: Iterable[Mapping[str, Any]], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """How long training took in rounds, and what it sent. Alone or in one place nothing is sent."""
+    stories = list(facts.get("silos", {"": facts}).values())
+    silos = [entry for record in rounds for entry in record["silos"].values()]
+    best = [story["best_round"] for story in stories if story.get("best_round") is not None]
+    return {
+        "best_round": float(np.mean(best)) if best else None,
+        "rounds": max((story.get("rounds") or 0 for story in stories), default=0),
+        "bytes_up": sum(entry.get("bytes_up", 0) for entry in silos),
+        "bytes_down": sum(entry.get("bytes_down", 0) for entry in silos),
+        "refused": sum(entry.get("refused") is not None for entry in silos),
+    }
+
+
+def shortened(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A round as tables and plots need it."""
+    return {
+        "round": record["round"],
+        "kind": record.get("kind"),
+        "silo": record.get("silo"),
+        "loss": record.get("loss"),
+        "validation": record.get("validation"),
+        "silos": {
+            name: {key: _short(entry[key]) for key in CREDITS if key in entry}
+            for name, entry in record["silos"].items()
+        },
+    }
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -1,0 +1,245 @@
+"""`bench paper`: methods x K x detector x data set, over seeds, beside the paper's own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from entente.config import Experiment
+from entente_lab.bench.cells import Cell, Label, Row
+from entente_lab.bench.datasets import MADE_UP, Prepared
+from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
+from entente_lab.bench.methods import (
+    AGGREGATION,
+    BEYOND,
+    LINK_RULES,
+    METHODS,
+    PAPER,
+    RIVALS,
+    RULES,
+    change,
+    title,
+)
+from entente_lab.bench.plots import lines
+from entente_lab.bench.published.numbers import published
+from entente_lab.bench.request import Finished, Request, execute
+from entente_lab.bench.statistics import summarise
+from entente_lab.bench.tables import distinct, failures, interval, marks, percent, summary, versus, where
+
+GRID = "paper"
+QUICK_K = (4,)
+QUICK_SHARE = 0.1
+"""Share of the events that the quick table gives to link prediction at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A detector as the paper trains and tests it."""
+
+    name: str
+    title: str
+    changes: Mapping[str, Any]
+    options: Mapping[str, Any]
+    as_paper: bool = True
+    """With the paper's learning rate for the data set; else with our own rate and rounds."""
+
+    @property
+    def links(self) -> bool:
+        return bool(self.options["task"] == "link-prediction")
+
+    def experiment(self, prepared: Prepared, seed: int, share: float = 1.0) -> Experiment:
+        """The federated experiment; `share` takes only the first part of the events for link prediction."""
+        events = prepared.events
+        own = {"detector.lr": events.lr} if self.as_paper else {"federation.rounds": events.rounds}
+        data = prepared.link_data(share) if self.links else {}
+        base = prepared.experiment(detector={"name": self.name.partition("-")[0]}, seed=seed)
+        return change(base, {**self.changes, **own, **data})
+
+
+PAPERS = {"federation.epochs": 1, "federation.patience": 10, AGGREGATION + "adaptive": False}
+JBEIL = {**PAPERS, "federation.rounds": 5, "detector.validation_events": 0.15 / 0.85}
+PUBLISHED_EULER = {
+    **PAPERS,
+    "federation.rounds": 30,
+    "detector.decoder": "inner",
+    "detector.task": "detection",
+    "detector.advance": "windows",
+}
+EULER = Setting("euler", "Euler as published", PUBLISHED_EULER, {"task": "detection"})
+DIRECTED = Setting("euler-mlp", "Euler, our default", {}, {"task": "detection"}, as_paper=False)
+TRANSDUCTIVE = Setting("jbeil-transductive", "Jbeil, transductive", JBEIL, {"task": "link-prediction"})
+INDUCTIVE = Setting(
+    "jbeil-inductive",
+    "Jbeil, inductive",
+    {**JBEIL, "detector.hidden_hosts": 0.3},
+    {"task": "link-prediction", "inductive": True},
+)
+SETTINGS = {setting.name: setting for setting in (EULER, DIRECTED, TRANSDUCTIVE, INDUCTIVE)}
+
+PLANS: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+    "simulated": ((2, 3, 4, 5), tuple(SETTINGS)),
+    "lanl-replay": ((2, 3, 4, 5), tuple(SETTINGS)),
+    "lanl": ((2, 3, 4, 5), tuple(SETTINGS)),
+    "optc": ((2, 3, 4, 5), ("euler",)),
+    "pivoting": ((2, 3, 4), ("jbeil-transductive", "jbeil-inductive")),
+}
+"""Data set -> the paper's K and detectors."""
+
+
+def run(request: Request) -> Finished:
+    """Run the table: on the simulated company, and on every data set that `sources` names."""
+    cells, facts = plan(request)
+    return execute(request, GRID, cells, facts, draw)
+
+
+def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
+    """All cells; seeds are the outermost loop, so that an interrupted table is whole for fewer seeds."""
+    names = [name for name in PLANS if name in request.sources or name in MADE_UP]
+    data: dict[tuple[str, int], Prepared] = {}
+    for name in names:
+        ks = QUICK_K if request.quick else PLANS[name][0]
+        data |= {(name, k): request.library.prepare(name, k) for k in ks}
+    share = min(request.link_share, QUICK_SHARE) if request.quick else request.link_share
+    cells = [
+        cell
+        for seed in range(request.seeds)
+        for (name, k), prepared in data.items()
+        for setting in PLANS[name][1]
+        for cell in cells_of(SETTINGS[setting], prepared, seed, share)
+    ]
+    facts = {
+        "command": request.command,
+        "quick": request.quick,
+        "seeds": request.seeds,
+        "link_share": share,
+        "data": [prepared.facts() for prepared in data.values()],
+    }
+    return cells, facts
+
+
+def cells_of(setting: Setting, prepared: Prepared, seed: int, share: float) -> list[Cell]:
+    found = []
+    for method in (*PAPER, *(LINK_RULES if setting.links else (*BEYOND, *RULES))):
+        if method.kind == "rule" and seed > 0 and not setting.links:
+            continue  # nothing about it is random
+        experiment = method.apply(setting.experiment(prepared, seed, share))
+        labels: dict[str, Label] = {
+            "dataset": prepared.events.name,
+            "detector": setting.name,
+            "k": prepared.k,
+            "method": method.name,
+            "seed": seed,
+        }
+        found.append(Cell(experiment, prepared.hash, labels, setting.options))
+    return found
+
+
+# ---- the page ------------------------------------------------------------------------------
+
+
+def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
+    blocks: list[Block] = [
+        Paragraph(
+            f"AP and AUC in percent, mean ± standard deviation over {facts['seeds']} seeds, the same for "
+            "every method. Best and second best of the federated methods are marked. Trivial rules "
+            "have no seed."
+        ),
+        Command(str(facts["command"])),
+    ]
+    for dataset in distinct(rows, "dataset"):
+        for detector in distinct(where(rows, dataset=dataset), "detector"):
+            blocks += section(where(rows, dataset=dataset, detector=detector), dataset, detector, facts)
+    failed = failures(rows)
+    if failed is not None:
+        blocks += [Heading("Failed cells"), failed]
+    return Document("Methods compared", blocks)
+
+
+def section(rows: Sequence[Row], dataset: str, detector: str, facts: Mapping[str, Any]) -> list[Block]:
+    described = [item for item in facts["data"] if item["dataset"] == dataset]
+    blocks: list[Block] = [Heading(f"{dataset}: {SETTINGS[detector].title}")]
+    if described:
+        silos = "; ".join(f"K = {d['k']}: {d['split']}" for d in described)
+        share = facts.get("link_share", 1.0) if SETTINGS[detector].links else 1.0
+        partly = f" Only the first {100 * share:g} % of the events." if share < 1.0 else ""
+        blocks.append(Paragraph(f"{described[0]['description']}. Silos: {silos}.{partly}"))
+    blocks.append(results_table(rows, dataset, detector))
+    for k in distinct(rows, "k"):
+        part = where(rows, k=k)
+        if where(part, method="entente"):
+            blocks.append(comparison_table(part, k))
+        blocks += per_silo_table(part, k)
+        blocks += curves(part, f"{dataset}, {SETTINGS[detector].title}, K = {k}")
+    return blocks
+
+
+def results_table(rows: Sequence[Row], dataset: str, detector: str) -> Table:
+    ks, methods = distinct(rows, "k"), distinct(rows, "method")
+    columns = ["method"]
+    body: dict[str, list[Entry]] = {method: [Entry(title(method))] for method in methods}
+    for k in ks:
+        theirs = {method: published(dataset, detector, method, k) for method in methods}
+        beside = any(theirs.values())
+        for figure in ("ap", "auc"):
+            found = {m: summary(where(rows, k=k, method=m), figure) for m in methods}
+            ranks = marks({m: found[m].mean for m in methods if METHODS[m].kind == "federated"})
+            columns.append(f"K={k} {figure.upper()}")
+            for method in methods:
+                body[method].append(percent(found[method], ranks.get(method, "")))
+            if beside:
+                columns.append("paper")
+                for method in methods:
+                    number = theirs[method]
+                    body[method].append(Entry("" if number is None else f"{getattr(number, figure):.2f}"))
+    return Table(columns, list(body.values()))
+
+
+def comparison_table(rows: Sequence[Row], k: int) -> Table:
+    """Entente against each rival, seed by seed."""
+    body = []
+    for rival in (name for name in RIVALS if where(rows, method=name)):
+        entries = [Entry(f"Entente − {title(rival)}")]
+        for figure in ("ap", "auc"):
+            found = versus(rows, {"method": "entente"}, {"method": rival}, figure)
+            entries += [Entry(interval(found)), Entry(found.verdict)]
+        body.append(entries)
+    columns = ("difference, percent points", "AP [95 %]", "Entente is", "AUC [95 %]", "Entente is")
+    return Table(columns, body, caption=f"Paired over seeds, K = {k}")
+
+
+def per_silo_table(rows: Sequence[Row], k: int) -> list[Block]:
+    """The global model, the central one and each silo's own, on each silo's edges."""
+    methods = [name for name in ("entente", "non-fl", "local-only") if where(rows, method=name)]
+    found: dict[str, dict[str, list[float | None]]] = {}
+    edges: dict[str, Any] = {}
+    for method in methods:
+        for _, record in where(rows, method=method):
+            for silo, figures in record.outcome.get("per_silo", {}).items():
+                if silo != "all":
+                    found.setdefault(silo, {}).setdefault(method, []).append(figures["ap"])
+                    edges[silo] = figures.get("positives")
+    if not found:
+        return []
+    body = []
+    for silo, per_method in sorted(found.items()):
+        means = {m: summarise(per_method.get(m, [])) for m in methods}
+        ranks = marks({m: means[m].mean for m in methods})
+        alone = len(methods) == 1
+        shown = [percent(means[m], "best" if ranks[m] == "best" and not alone else "") for m in methods]
+        body.append([Entry(silo), Entry(str(edges[silo])), *shown])
+    columns = ("silo", "malicious edges", *(f"{title(m)} AP" for m in methods))
+    return [Table(columns, body, caption=f"Per silo, K = {k}")]
+
+
+def curves(rows: Sequence[Row], what: str) -> list[Block]:
+    """Precision over recall of the first seed."""
+    series = {}
+    for labels, record in rows:
+        curve = record.outcome.get("curve") or {}
+        if record.seed == 0 and curve.get("recall"):
+            series[title(str(labels["method"]))] = (curve["recall"], curve["precision"])
+    if not series:
+        return []
+    svg = lines(f"Precision over recall: {what}", series, "recall", "precision", y_range=(0.0, 1.0))
+    return [Figure(svg, "Seed 0; test edges of all silos.")]

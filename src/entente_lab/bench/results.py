@@ -1,0 +1,130 @@
+"""docs/results.md, written from recorded cells and from nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from entente.artifacts import write_text
+from entente.errors import StorageError
+from entente_lab.bench import ablation, paper, rules, scale
+from entente_lab.bench.cells import Row, Store, code_digest
+from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table, to_markdown
+from entente_lab.bench.findings import euler_parts, findings
+from entente_lab.bench.methods import METHODS, RIVALS, RULES, title
+from entente_lab.bench.robustness import plan as robustness
+from entente_lab.bench.tables import interval, summary, versus, where
+
+
+def write_results(out: Path, page: Path) -> Document:
+    """Write the page about every grid recorded in `out`."""
+    store = Store(out)
+    if not store.has(paper.GRID):
+        raise StorageError(
+            "holds no results of `bench paper`",
+            where=out,
+            remedy=f"Run `entente bench paper --quick --out {out}` first.",
+        )
+    rows, facts = store.rows(paper.GRID)
+    others = {
+        grid.GRID: (grid.draw, *store.rows(grid.GRID))
+        for grid in (rules, ablation, scale, robustness)
+        if store.has(grid.GRID)
+    }
+    document = compose(rows, facts, others)
+    write_text(page, to_markdown(document))
+    return document
+
+
+def compose(rows: Sequence[Row], facts: Mapping[str, Any], others: Mapping[str, Any]) -> Document:
+    blocks: list[Block] = [
+        Paragraph(
+            "This page is generated from recorded runs; nobody edits it. Every figure comes from a cell that "
+            "holds its configuration, seed, data hash, versions and command. To make it again:"
+        ),
+        Command(f"{facts['command']}\nentente bench results --out DIR"),
+        provenance([row for grid in (rows, *(part[1] for part in others.values())) for row in grid]),
+        Heading("Where Entente stands"),
+        *standing(rows),
+        *findings(rows, others.get(ablation.GRID, (None, [], {}))[1]),
+    ]
+    for draw, part, about in ((paper.draw, rows, facts), *others.values()):
+        page = draw(part, about)
+        blocks += [Heading(page.title), *(_lower(block) for block in page.blocks)]
+    return Document("Results", blocks)
+
+
+def provenance(rows: Sequence[Row]) -> Paragraph:
+    """Who computed this: versions, and whether any cell is older than the code beside it."""
+    records = list({record.key: record for _, record in rows}.values())
+    failed = sum(record.status == "failed" for record in records)
+    codes = Counter(record.versions.get("code", "?") for record in records)
+    versions = records[0].versions if records else {}
+    hours = sum(record.seconds for record in records) / 3600
+    named = ", ".join(f"{name} {versions[name]}" for name in ("torch", "numpy", "python") if name in versions)
+    finished = sorted(record.finished for record in records)
+    when = f", finished between {finished[0]} and {finished[-1]}" if finished else ""
+    text = f"{len(records)} cells ({failed} failed), {hours:.1f} processor hours{when}; {named}."
+    if codes.keys() - {code_digest()}:
+        counted = ", ".join(f"{code} ({count})" for code, count in sorted(codes.items()))
+        text += (
+            f" Code digests in the cells (how many): {counted}; those that differ from the present code's "
+            f"({code_digest()}) were computed by another version of it."
+        )
+    return Paragraph(text)
+
+
+def standing(rows: Sequence[Row]) -> list[Block]:
+    """The targets, one line per data set and rival: Entente with Euler, K = 4, AP, paired over seeds."""
+    body: list[list[Entry]] = []
+    better: list[str] = []
+    behind: list[str] = []
+    unknown: list[str] = []
+    for name, part in euler_parts(rows):
+        for rival in RIVALS:
+            found = versus(part, {"method": "entente"}, {"method": rival}, "ap")
+            lists = {"better": better, "worse": behind, "too few seeds": unknown}
+            lists.get(found.verdict, []).append(f"{title(rival)} ({name})")
+            body.append(
+                [
+                    Entry(f"{name}: Entente − {title(rival)}"),
+                    Entry(interval(found)),
+                    Entry(str(found.seeds)),
+                    Entry(found.verdict, "bad" if found.verdict == "worse" else ""),
+                ]
+            )
+    columns = ("Euler, K = 4, AP in percent points", "difference [95 %]", "seeds", "Entente is")
+    said = [
+        "Target: at least as good as every federated rival and as local-only within the interval, on every "
+        "data set, and better on one."
+    ]
+    said.append(f"Better than: {', '.join(better)}." if better else "Shown to be better than none of them.")
+    said.append(f"Behind: {', '.join(behind)}." if behind else "Behind none of them.")
+    if unknown:
+        said.append(f"Not compared, for want of seeds: {', '.join(unknown)}.")
+    return [Paragraph(" ".join(said)), Table(columns, body), *beside_rules(rows)]
+
+
+def beside_rules(rows: Sequence[Row]) -> list[Block]:
+    """A model that no trivial rule beats would be news; say where it stands."""
+    said = []
+    for name, part in euler_parts(rows):
+        ours = summary(where(part, method="entente"), "ap").mean
+        rules = {rule.name: summary(where(part, method=rule.name), "ap").mean for rule in RULES}
+        known = {rule: value for rule, value in rules.items() if value is not None}
+        if ours is None or not known:
+            continue
+        best = max(known, key=lambda rule: known[rule])
+        models = {m: summary(where(part, method=m), "ap").mean for m in METHODS if METHODS[m].kind != "rule"}
+        top = max((m for m in models if models[m] is not None), key=lambda m: models[m] or 0.0)
+        said.append(
+            f"On {name} the best trivial rule ({title(best)}) has AP {100 * known[best]:.2f} %, Entente "
+            f"{100 * ours:.2f} %, the best trained method ({title(top)}) {100 * (models[top] or 0):.2f} %."
+        )
+    return [Paragraph(" ".join(said))] if said else []
+
+
+def _lower(block: Block) -> Block:
+    return Heading(block.text, block.level + 1) if isinstance(block, Heading) else block

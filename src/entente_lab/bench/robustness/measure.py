@@ -1,0 +1,180 @@
+"""What a cell of `bench robustness` does: train under attack, then ask what the attacker got for it.
+
+SR is the share of malicious test edges that no silo alerts on. It is counted over all silos, and over the
+honest ones alone: the attacker's own view hides nothing from itself. A clean run has the same two figures
+for every set of silos that may cheat, so that an attacked run always stands beside its own clean one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from entente.config import BaselineOptions, Experiment
+from entente.detection.thresholds import learn_threshold
+from entente.detectors import create
+from entente.detectors.base import Detector
+from entente.errors import DetectorError, FederationError
+from entente.runs.folder import RunFolder
+from entente.runtime.assembly import Dataset, load_dataset, trained_detector
+from entente.runtime.evaluation import NEVER, Scored, label_scores, unite
+from entente.runtime.local import fit, make_silo
+from entente_lab.attacks.base import Attacker
+from entente_lab.bench.measure import shortened
+
+LOOSE = 0.05
+"""Share of false alarms of the second, looser threshold: at 0.001 a clean model misses most edges already,
+and what is missed already cannot be hidden."""
+LOCAL_RULE: Literal["rare-target"] = "rare-target"
+"""A rule that a silo keeps beside the model: it is counted at home and no other silo can poison it."""
+MOST_SILOS = 8
+"""Pairs of cheating silos are prepared for in a clean run up to this many silos."""
+
+
+def measure_attack(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Train and evaluate one experiment, attacked or clean; a run that breaks down is a result too."""
+    del options
+    dataset = load_dataset(experiment)
+    liars = () if experiment.attack is None else experiment.attack.silos
+    values: dict[str, Any] = cost(experiment, dataset, liars)
+    with tempfile.TemporaryDirectory(prefix="entente-attack-") as scratch:
+        folder = RunFolder(Path(scratch) / "run")
+        folder.begin(experiment, resume=False)
+        try:
+            models, facts = fit(experiment, folder, dataset)
+            detectors = {
+                name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos
+            }
+            views = judge(experiment, dataset, detectors, liars)
+        except (FederationError, DetectorError) as error:
+            facts, views = {"broken": str(error), "best_round": None, "rounds": None}, {}
+        rounds = folder.rounds()
+    values |= {"finite": float("broken" not in facts)}
+    values |= {"best_round": facts["best_round"], "rounds": facts["rounds"]}
+    values |= views.get("", {})
+    values |= {f"honest_{name}": figure for name, figure in views.get("+".join(liars), {}).items()}
+    values |= watched(rounds, liars, len(dataset.silos))
+    return {
+        "values": values,
+        "views": views,
+        "rounds": [shortened(record) for record in rounds],
+        "warnings": {str(r["round"]): r["warnings"] for r in rounds if r.get("warnings")},
+        "training": facts,
+    }
+
+
+def cost(experiment: Experiment, dataset: Dataset, liars: Iterable[str]) -> dict[str, float]:
+    """What the attack injects: edges over all windows, and per malicious pair (EPM)."""
+    injected, pairs = 0, 0
+    for name in liars:
+        silo = make_silo(experiment, dataset, name)
+        if isinstance(silo, Attacker):
+            injected += silo.injected
+            pairs += len(silo.targets())
+    return {"injected": float(injected), "epm": injected / pairs if pairs else 0.0}
+
+
+def judge(
+    experiment: Experiment, dataset: Dataset, detectors: Mapping[str, Detector], liars: Collection[str]
+) -> dict[str, dict[str, float | None]]:
+    """Figures over all silos ("") and without those that cheat (their names, joined by +)."""
+    levels = (experiment.detection.false_alarms, LOOSE)
+    strict, loose = score_at(dataset, detectors, levels)
+    rules = {name: create(BaselineOptions(name=LOCAL_RULE), dataset.shape, 0) for name in dataset.silos}
+    local = [
+        either(one, other)
+        for one, other in zip((strict, loose), score_at(dataset, rules, levels), strict=True)
+    ]
+    sets: list[tuple[str, ...]] = [(), tuple(liars)]
+    if not liars:
+        sizes = (1, 2) if len(dataset.silos) <= MOST_SILOS else (1,)
+        sets = [(), *(group for size in sizes for group in combinations(sorted(dataset.silos), size))]
+    found = {}
+    for group in sets:
+        honest = [name for name in dataset.silos if name not in group]
+        if honest:
+            parts = [[scored[n] for n in honest] for scored in (strict, loose, *local)]
+            found["+".join(group)] = figures(*parts)
+    return found
+
+
+def figures(
+    strict: list[Scored], loose: list[Scored], local: list[Scored], local_loose: list[Scored]
+) -> dict[str, float | None]:
+    whole = unite(strict).metrics((10,))
+    return {
+        "ap": whole.ap,
+        "auc": whole.auc,
+        "sr": missed(strict),
+        "sr_loose": missed(loose),
+        "sr_local": missed(local),
+        "sr_local_loose": missed(local_loose),
+        "recall_at_10": whole.recall_at["10"],
+        "positives": None if whole.positives is None else float(whole.positives),
+    }
+
+
+def missed(parts: list[Scored]) -> float | None:
+    """Share of malicious edges that none of the silos alerts on."""
+    recall = unite(parts).metrics(()).recall
+    return None if recall is None else 1.0 - recall
+
+
+def either(model: Mapping[str, Scored], rule: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Alerts of the model or of a rule beside it, as scores 1 and 0."""
+    found = {}
+    for name, one in model.items():
+        alert = (one.score > one.threshold) | (rule[name].score > rule[name].threshold)
+        half = np.full(len(alert), 0.5, dtype=np.float32)
+        found[name] = replace(one, score=alert.astype(np.float32), threshold=half)
+    return found
+
+
+def score_at(
+    dataset: Dataset, detectors: Mapping[str, Detector], levels: Iterable[float]
+) -> list[dict[str, Scored]]:
+    """Every silo's scored test edges, once per share of false alarms that its threshold is learnt for."""
+    found: list[dict[str, Scored]] = [{} for _ in levels]
+    for name, silo in dataset.silos.items():
+        detector = detectors[name]
+        trained, state = detector.score(silo.train, detector.initial_state(silo.train))
+        seen, state = detector.score(silo.validation, state)
+        scores, _ = detector.score(silo.test, state)
+        if not all(np.isfinite(part).all() for part in (trained, seen, scores)):
+            raise DetectorError(f"scores of silo {name!r} are not finite")
+        benign = seen if len(seen) else trained
+        for place, level in enumerate(levels):
+            threshold = learn_threshold(benign, level) if len(benign) else NEVER
+            found[place][name] = label_scores(silo, scores, threshold)
+    return found
+
+
+def watched(
+    rounds: Iterable[Mapping[str, Any]], liars: Collection[str], silos: int
+) -> dict[str, float | None]:
+    """Whether the coordinator's warnings named who cheats, since when, and how often they named others."""
+    first: int | None = None
+    accused: set[str] = set()
+    trained = 0
+    for record in rounds:
+        if record.get("kind") != "train":
+            continue
+        trained += 1
+        for warning in record.get("warnings", ()):
+            name = str(warning).partition(":")[0]
+            if name in liars:
+                first = record["round"] if first is None else first
+            else:
+                accused.add(name)
+    honest = silos - len(liars)
+    return {
+        "warned": float(first is not None),
+        "warned_round": None if first is None else float(first),
+        "accused": len(accused) / honest if honest and trained else 0.0,
+    }

@@ -1,0 +1,128 @@
+"""`bench rules`: every aggregation rule and every option of Entente's, for several K, without an attacker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from entente_lab.bench.cells import Cell, Label, Row
+from entente_lab.bench.datasets import REAL, Prepared, rounds
+from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
+from entente_lab.bench.methods import AGGREGATION, change
+from entente_lab.bench.paper import DIRECTED
+from entente_lab.bench.request import Finished, Request, execute
+from entente_lab.bench.tables import distinct, failures, interval, marks, percent, summary, versus, where
+
+GRID = "rules"
+KS = (3, 5, 10)
+QUICK_K = (5,)
+COMPANY = "simulated-branches"
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "fedavg": {AGGREGATION + "rule": "fedavg"},
+    "fedavg-n": {AGGREGATION + "rule": "fedavg-n"},
+    "fedprox": {AGGREGATION + "rule": "fedprox"},
+    "fedopt": {AGGREGATION + "rule": "fedopt"},
+    "entente": {},
+    "entente-ub": {AGGREGATION + "rule": "entente-ub"},
+    "entente, rows of holders": {AGGREGATION + "rows": "holders"},
+    "entente, M = 5": {AGGREGATION + "adaptive": False},
+    "entente, M twice the norms": {AGGREGATION + "adaptive_factor": 2.0},
+    "entente, M per component": {AGGREGATION + "scope": "component"},
+    "entente, M per table": {AGGREGATION + "scope": "tables"},
+    "entente, row cap 2": {AGGREGATION + "row_cap": 2.0},
+    "entente, J = 1": {AGGREGATION + "sketch": False},
+    "median": {AGGREGATION + "rule": "median"},
+    "trimmed mean": {AGGREGATION + "rule": "trimmed-mean"},
+    "krum": {AGGREGATION + "rule": "krum"},
+    "multi-krum": {AGGREGATION + "rule": "multi-krum"},
+    "geometric median": {AGGREGATION + "rule": "geometric-median"},
+    "centred clipping": {AGGREGATION + "rule": "centred-clipping"},
+    "local-only": {"mode": "local-only"},
+    "non-fl": {"mode": "non-fl"},
+}
+"""Row of the table -> what it changes in the default experiment."""
+
+MAIN = "entente"
+
+
+def run(request: Request) -> Finished:
+    """Run the rules on a simulated company, and on the data sets that `sources` names."""
+    cells, facts = plan(request)
+    return execute(request, GRID, cells, facts, draw)
+
+
+def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
+    """Seeds are the outermost loop, so that an interrupted table is whole for fewer seeds."""
+    names = [COMPANY, *(name for name in REAL if name in request.sources)]
+    ks = QUICK_K if request.quick else KS
+    data = [request.library.prepare(name, k) for name in names for k in ks]
+    cells = [
+        Cell(
+            change(
+                DIRECTED.experiment(prepared, seed),
+                {"federation.rounds": rounds(prepared.events.name), **changes},
+            ),
+            prepared.hash,
+            labels_of(prepared, variant, seed),
+            DIRECTED.options,
+        )
+        for seed in range(request.seeds)
+        for prepared in data
+        for variant, changes in VARIANTS.items()
+    ]
+    facts = {
+        "command": request.command,
+        "seeds": request.seeds,
+        "data": [prepared.facts() for prepared in data],
+    }
+    return cells, facts
+
+
+def labels_of(prepared: Prepared, variant: str, seed: int) -> dict[str, Label]:
+    return {"dataset": prepared.events.name, "k": prepared.k, "rule": variant, "seed": seed}
+
+
+# ---- the page ------------------------------------------------------------------------------
+
+
+def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
+    blocks: list[Block] = [
+        Paragraph(
+            "Euler with our default settings but fewer rounds, nobody cheats; AP and AUC in percent, mean ± "
+            f"standard deviation over {facts['seeds']} seeds. Differences are Entente's AP minus the row's, "
+            "seed by seed, in percent points with a 95 % interval."
+        ),
+        Command(str(facts["command"])),
+    ]
+    for dataset in distinct(rows, "dataset"):
+        described = [item for item in facts["data"] if item["dataset"] == dataset]
+        silos = "; ".join(f"K = {item['k']}: {item['split']}" for item in described)
+        blocks += [
+            Heading(dataset),
+            Paragraph(f"{described[0]['description']}. {rounds(str(dataset))} rounds. Silos: {silos}."),
+        ]
+        for k in distinct(where(rows, dataset=dataset), "k"):
+            blocks.append(table(where(rows, dataset=dataset, k=k), k))
+    failed = failures(rows)
+    if failed is not None:
+        blocks += [Heading("Failed cells"), failed]
+    return Document("Aggregation rules without an attacker", blocks)
+
+
+def table(rows: Sequence[Row], k: int) -> Table:
+    """All rules for one K; those that federate compete for the marks."""
+    variants = distinct(rows, "rule")
+    found = {figure: {v: summary(where(rows, rule=v), figure) for v in variants} for figure in ("ap", "auc")}
+    federated = [v for v in variants if "mode" not in VARIANTS[v]]
+    ranks = {figure: marks({v: values[v].mean for v in federated}) for figure, values in found.items()}
+    body = []
+    for variant in variants:
+        entries = [Entry(variant)]
+        entries += [percent(values[variant], ranks[f].get(variant, "")) for f, values in found.items()]
+        compared = versus(rows, {"rule": MAIN}, {"rule": variant}, "ap")
+        same = variant == MAIN or MAIN not in variants
+        entries += [Entry("" if same else interval(compared)), Entry("" if same else compared.verdict)]
+        body.append(entries)
+    columns = ("rule", "AP", "AUC", "Entente − it, AP [95 %]", "Entente is")
+    return Table(columns, body, caption=f"K = {k}")

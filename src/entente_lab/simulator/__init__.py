@@ -1,0 +1,11 @@
+"""A made-up company with sites, habits and a red team, whose logs the ordinary ingest reads.
+
+simulation = simulate(SimulationConfig(seed=1))
+write(simulation, Path("company"), "lanl")
+"""
+
+from entente_lab.simulator.company import Company, SimulationConfig
+from entente_lab.simulator.output import FORMATS, write
+from entente_lab.simulator.run import Simulation, simulate
+
+__all__ = ["FORMATS", "Company", "Simulation", "SimulationConfig", "simulate", "write"]

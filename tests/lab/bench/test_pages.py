@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from entente.config import Experiment
+from entente.errors import StorageError, UsageError
+from entente.federation.aggregators import registry
+from entente_lab.bench import ablation, paper, rules, scale
+from entente_lab.bench.cells import Cell, Label, Record, Row, Store
+from entente_lab.bench.document import (
+    Document,
+    Entry,
+    Figure,
+    Heading,
+    Paragraph,
+    Table,
+    to_html,
+    to_markdown,
+)
+from entente_lab.bench.methods import BEYOND, METHODS, PAPER, RULES, change
+from entente_lab.bench.paper import DIRECTED
+from entente_lab.bench.plots import bars, heat_map, lines
+from entente_lab.bench.published.numbers import EFFECTIVENESS, published
+from entente_lab.bench.published.numbers import METHODS as PUBLISHED_METHODS
+from entente_lab.bench.request import Request, parse_filters, parse_sources, select
+from entente_lab.bench.results import write_results
+from entente_lab.bench.tables import tidy, write_outputs
+
+FACTS = {"command": "entente bench paper", "seeds": 3, "data": []}
+
+
+def row(
+    labels: Mapping[str, Label],
+    ap: float | None,
+    auc: float = 0.9,
+    *,
+    error: str | None = None,
+    outcome: Mapping[str, Any] | None = None,
+) -> Row:
+    """A cell with these figures; without an AP it has failed."""
+    seed = int(labels.get("seed") or 0)
+    values = {"ap": ap, "auc": auc, "best_round": 2.0, "rounds": 3, "train_seconds": 4.0}
+    credit = {"j": 0.1, "s": 1.0, "d": 1.5, "r": 0.4, "norm": 1.5, "clipped": False, "bytes_up": 1000}
+    credit |= {"bytes_down": 1000, "seconds": 0.5}
+    rounds = [
+        {
+            "round": number,
+            "kind": "train",
+            "loss": 0.7,
+            "validation": {"ap": 0.8, "auc": 0.8},
+            "silos": {"north": credit, "south": credit},
+        }
+        for number in (1, 2, 3)
+    ]
+    full: dict[str, Any] = {
+        "values": values,
+        "per_silo": {name: {"ap": ap, "positives": 5, "recall_at": {}} for name in ("north", "south")},
+        "curve": {"recall": [0.5, 1.0], "precision": [1.0, 0.5]},
+        "rounds": rounds,
+        **(outcome or {}),
+    }
+    record = Record(
+        key=f"{abs(hash(tuple(labels.items()))):x}",
+        status="failed" if ap is None else "done",
+        experiment=Experiment(seed=seed).model_dump(mode="json"),
+        seed=seed,
+        data="d",
+        options={},
+        runner="r",
+        command="c",
+        versions={"code": "x", "torch": "2"},
+        outcome={} if ap is None else full,
+        seconds=1.0,
+        peak_memory_mb=10.0,
+        finished="2026-01-01T00:00:00+00:00",
+        error=error,
+    )
+    return dict(labels), record
+
+
+def paper_rows(dataset: str = "simulated") -> list[Row]:
+    rows = []
+    for seed in range(3):
+        for place, method in enumerate((*PAPER, *(RULES if seed == 0 else ()))):
+            labels = {"dataset": dataset, "detector": "euler", "k": 4, "method": method.name, "seed": seed}
+            rows.append(row(labels, 0.1 + 0.01 * place + 0.001 * seed))
+    return rows
+
+
+# ---- documents and plots -------------------------------------------------------------------
+
+
+def test_a_page_marks_best_second_and_failures_in_both_forms() -> None:
+    table = Table(("m", "AP"), [[Entry("a|b"), Entry("1", "best")], [Entry("<c>"), Entry("0", "second")]])
+    page = Document("T", [Heading("H"), Paragraph("p"), table, Figure("<svg></svg>", "cap")])
+    text, html = to_markdown(page), to_html(page)
+    assert "**1**" in text
+    assert "_0_" in text
+    assert r"a\|b" in text
+    assert '<td class="best">1</td>' in html
+    assert "&lt;c&gt;" in html
+    assert "<svg>" in html
+
+
+def test_a_page_asks_nothing_of_the_network() -> None:
+    html = to_html(paper.draw(paper_rows(), FACTS))
+    assert "<script" not in html
+    assert "http://" not in html.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in html
+
+
+@pytest.mark.parametrize(
+    "svg",
+    [
+        lines("a & b", {"x": ([0, 1], [0.5, float("nan")]), "y": ([1], [2.0])}, "x", "y"),
+        lines("nothing", {}, "x", "y"),
+        lines("log", {"x": ([5, 50], [1, 2])}, "K", "s", log_x=True),
+        lines("flat", {"x": ([1, 2], [3.0, 3.0])}, "x", "y"),
+        bars("b", {"m": (0.5, 0.1), "f": (None, None), "one": (0.2, None)}, "AP"),
+        bars("none", {"f": (None, None)}, "AP"),
+        heat_map("h", ["r"], ["c", "d"], [[0.5, None]], good="low"),
+        heat_map("same", ["r"], ["c"], [[0.5]]),
+    ],
+)
+def test_every_drawing_is_well_formed(svg: str) -> None:
+    assert ET.fromstring(svg).tag.endswith("svg")
+
+
+# ---- the paper's table ---------------------------------------------------------------------
+
+
+def test_the_paper_s_numbers_are_complete_and_percentages() -> None:
+    for (dataset, _), table in EFFECTIVENESS.items():
+        ks = (2, 3, 4) if dataset == "pivoting" else (2, 3, 4, 5)
+        assert set(table) == {(method, k) for method in PUBLISHED_METHODS for k in ks}
+        assert all(0 < number.ap <= 100 and 0 < number.auc <= 100 for number in table.values())
+    assert published("lanl", "euler", "entente", 4) == (0.72, 97.00)
+    assert published("lanl-replay", "euler", "entente", 4) is None
+
+
+def test_best_and_second_are_marked_among_federated_methods_only() -> None:
+    table = paper.results_table(paper_rows(), "simulated", "euler")
+    marked = {line[0].text: line[1].mark for line in table.rows}
+    assert marked["Entente"] == "best"
+    assert marked["Entente-UB"] == "second"
+    assert not any(marked[title] for title in ("Non-FL", "local-only", "rule: novelty burst"))
+
+
+def test_the_paper_s_numbers_stand_beside_ours_only_on_its_own_data() -> None:
+    assert "paper" not in paper.results_table(paper_rows(), "simulated", "euler").columns
+    table = paper.results_table(paper_rows("lanl"), "lanl", "euler")
+    assert table.columns.count("paper") == 2
+    assert any(line[2].text == "0.72" for line in table.rows)
+
+
+def test_no_table_says_better_without_an_interval_that_shows_it() -> None:
+    rows = paper_rows()
+    one_seed = [pair for pair in rows if pair[1].seed == 0]
+    assert "better" not in to_markdown(paper.draw(one_seed, FACTS))
+    assert "better" in to_markdown(paper.draw(rows, FACTS))
+
+
+def test_a_failed_cell_is_shown_with_its_reason() -> None:
+    labels = {"dataset": "simulated", "detector": "euler", "k": 4, "method": "entente", "seed": 3}
+    text = to_markdown(paper.draw([*paper_rows(), row(labels, None, error="diverged\nmore")], FACTS))
+    assert "(1 failed)" in text
+    assert "diverged" in text
+
+
+def test_all_methods_of_one_seed_differ_only_by_what_the_method_changes() -> None:
+    base = Experiment(seed=3)
+    changed = {method.name: method.apply(base) for method in PAPER}
+    assert {e.seed for e in changed.values()} == {3}
+    assert changed["fedopt"].federation.epochs == 5
+    assert {e.federation.epochs for n, e in changed.items() if n != "fedopt"} == {"auto"}
+    assert changed["non-fl"].mode == "non-fl"
+    assert len({Cell(e, "d").key for e in changed.values()}) == len(PAPER)
+    usual = {"detection.ensemble": "none", "detector.identities": "trained"}
+    for method in BEYOND:
+        alone = changed[method.name.removesuffix("-ensemble").removesuffix("-fixed")]
+        assert Cell(method.apply(base), "d").key != Cell(alone, "d").key
+        assert change(method.apply(base), usual) == alone
+
+
+# ---- ablation and scale --------------------------------------------------------------------
+
+
+def test_every_variant_is_a_valid_experiment_and_another_one(small_company) -> None:  # type: ignore[no-untyped-def]
+    base = METHODS["entente"].apply(DIRECTED.experiment(small_company, 0))
+    keys: dict[str, str] = {}
+    for group, variants in ablation.VARIANTS.items():
+        for name, changes in variants.items():
+            keys.setdefault(Cell(change(base, changes), "d").key, f"{group}: {name}")
+    assert len(keys) == sum(len(v) for v in ablation.VARIANTS.values())
+
+
+def test_the_ablation_page_compares_with_the_default_seed_by_seed() -> None:
+    rows = []
+    for seed in range(3):
+        for group in ("parts", "reference graph, early rounds", "step size"):
+            for place, variant in enumerate(ablation.VARIANTS[group]):
+                labels = {"dataset": "lanl", "group": group, "variant": variant, "k": 4, "seed": seed}
+                rows.append(row(labels, 0.2 - 0.01 * place - 0.0001 * seed * place))
+    text = to_markdown(ablation.draw(rows, FACTS))
+    assert "| augmentation off | 17.98" in text
+    assert "worse" in text
+    assert "0.11 / 96.23" in text  # the paper's own
+    assert "| round 3, reference graph |" in text
+
+
+def test_the_scale_page_has_bytes_latency_and_the_paper_s_row() -> None:
+    found = scale.traffic(row({"seed": 0}, 0.5)[1].outcome["rounds"])
+    assert found["silo_bytes_up"] == 3000
+    assert found["round_latency"] == pytest.approx(0.5 + 1000 / 1e6 + 1000 / 1e7)
+    rows = [
+        row({"dataset": "lanl", "k": k, "silos": k, "method": m, "seed": 0}, 0.1, outcome={})
+        for k in (5, 50)
+        for m in ("entente", "fedavg")
+    ]
+    text = to_markdown(scale.draw(rows, FACTS))
+    assert "5111 s" in text
+    assert "| 50 (50), FedAVG |" in text
+
+
+# ---- outputs and filters -------------------------------------------------------------------
+
+
+def test_outputs_are_tidy_parquet_markdown_and_html(tmp_path: Path) -> None:
+    rows = [*paper_rows(), row({"dataset": "x", "seed": 9}, None, error="why")]
+    files = write_outputs(tmp_path, "paper", rows, paper.draw(paper_rows(), FACTS))
+    assert {file.name for file in files} == {
+        "paper.parquet",
+        "paper.silos.parquet",
+        "paper.md",
+        "paper.html",
+    }
+    table = pq.read_table(tmp_path / "paper.parquet")
+    assert table.num_rows == len(rows)
+    assert {"method", "seed", "ap", "auc", "status", "error", "seconds", "data_hash"} <= set(
+        table.column_names
+    )
+    assert table["error"].to_pylist()[-1] == "why"
+    assert tidy(rows).equals(table)
+
+
+def test_filters_choose_cells_and_name_mistakes() -> None:
+    cells = [
+        Cell(Experiment(seed=s), "d", {"method": m, "k": 4, "seed": s})
+        for s in (0, 1)
+        for m in ("a", "b", "a, twice")
+    ]
+    assert [dict(c.labels) for c in select(cells, ["method=a", "seed=1"])] == [
+        {"method": "a", "k": 4, "seed": 1}
+    ]
+    assert len(select(cells, ["method=a,b", "k=4"])) == 4
+    assert len(select(cells, ["method=a, twice"])) == 2
+    assert len(select(cells, ["method=a, twice", "method=a,b"])) == 6
+    assert parse_filters(["k=4", "k=5"], {"k": ("4", "5")}) == {"k": {"4", "5"}}
+    for wrong in ("method=c", "nothing=1", "method", "method="):
+        with pytest.raises(UsageError):
+            select(cells, [wrong])
+
+
+def test_data_folders_are_checked(tmp_path: Path) -> None:
+    assert parse_sources([f"lanl={tmp_path}"]) == {"lanl": tmp_path}
+    for wrong in (str(tmp_path), f"lanl={tmp_path / 'none'}"):
+        with pytest.raises(UsageError):
+            parse_sources([wrong])
+
+
+def test_the_results_page_comes_from_recorded_cells_alone(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="bench paper"):
+        write_results(tmp_path, tmp_path / "results.md")
+    store = Store(tmp_path)
+    for _, record in paper_rows():
+        store.write(record)
+    plan = [{"key": record.key, "labels": labels} for labels, record in paper_rows()]
+    from entente.artifacts import write_json
+
+    write_json(tmp_path / "paper.plan.json", {"cells": plan, "facts": FACTS})
+    write_results(tmp_path, tmp_path / "results.md")
+    text = (tmp_path / "results.md").read_text()
+    assert "entente bench paper" in text
+    assert "Better than: FedAVG (simulated, euler)" in text
+    assert "Behind none" in text
+    assert "the best trivial rule" in text
+    assert "r 0.40" in text
+
+
+def test_a_request_plans_every_method_for_every_seed(monkeypatch, small_company, out: Path) -> None:  # type: ignore[no-untyped-def]
+    from entente_lab.bench.datasets import Library
+
+    monkeypatch.setattr(Library, "prepare", lambda self, name, k: small_company)
+    cells, facts = paper.plan(Request(out, seeds=2, quick=True))
+    euler = [c for c in cells if c.labels["detector"] == "euler"]
+    assert len(euler) == 2 * len((*PAPER, *BEYOND)) + len(RULES)
+    assert facts["seeds"] == 2
+    assert {c.labels["seed"] for c in cells} == {0, 1}
+
+
+# ---- rules ---------------------------------------------------------------------------------
+
+
+def test_the_rules_page_marks_the_best_and_compares_with_entente_seed_by_seed() -> None:
+    rows = []
+    for seed in range(3):
+        for place, variant in enumerate(rules.VARIANTS):
+            labels: dict[str, Label] = {"dataset": "d", "k": 5, "rule": variant, "seed": seed}
+            rows.append(row(labels, 0.5 - 0.01 * place + 0.001 * seed + 1e-4 * (seed * place % 2)))
+    facts = {"command": "c", "seeds": 3, "data": [{"dataset": "d", "k": 5, "split": "s", "description": "x"}]}
+    page = to_markdown(rules.draw(rows, facts))
+    assert "| fedavg | **50.10 ± 0.10** |" in page
+    assert "**" not in page.split("| local-only |")[1]
+    assert page.count("better") == len(rules.VARIANTS) - 1 - list(rules.VARIANTS).index("entente")
+
+
+def test_every_rule_of_the_registry_is_in_the_rules_table() -> None:
+    named = {changes.get("federation.aggregation.rule", "entente") for changes in rules.VARIANTS.values()}
+    assert named == set(registry())
