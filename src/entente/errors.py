@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from entente.text import visible
+
 
 class EntenteError(Exception):
     """Root of all errors that are the user's to see; raised itself only for internal limits."""
@@ -25,9 +27,13 @@ class EntenteError(Exception):
         self.where = str(where) if where is not None else None
         self.line = line
         self.remedy = remedy
-        place = self.where if line is None else f"{self.where}:{line}"
-        text = what if place is None else f"{place}: {what}"
-        super().__init__(text if remedy is None else f"{text}\n  {remedy}")
+        # Names and pieces of logs occur in messages, and messages go to terminals.
+        shown = visible(what, keep="\n")
+        name = visible(self.where)
+        place = name if line is None else f"{name}:{line}"
+        text = shown if self.where is None else f"{place}: {shown}"
+        advice = "" if remedy is None else "\n  " + visible(remedy, keep="\n")
+        super().__init__(text + advice)
 
 
 class UsageError(EntenteError):

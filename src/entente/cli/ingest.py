@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from entente.text import visible
+
 if TYPE_CHECKING:
     from entente.logs.formats.base import Options
     from entente.logs.manifest import Manifest
@@ -104,11 +106,11 @@ def _tell_plan(planned: Plan, verbose: bool, *, auto: bool) -> None:
     told: set[tuple[str, str]] = set()
     for job in planned.jobs:
         if verbose or (auto and (job.format.name, job.reason) not in told):
-            typer.echo(f"{job.file}: {job.format.name} ({job.reason})", err=True)
+            typer.echo(visible(f"{job.file}: {job.format.name} ({job.reason})"), err=True)
             told.add((job.format.name, job.reason))
     for file, reason in planned.skipped.items():
         if verbose:
-            typer.echo(f"{file}: skipped, {reason}", err=True)
+            typer.echo(visible(f"{file}: skipped, {reason}"), err=True)
     if planned.skipped and not verbose:
         typer.echo(f"{len(planned.skipped)} files skipped (-v names them)", err=True)
 
@@ -154,10 +156,10 @@ def _tell_result(manifest: Manifest, out: Path, verbose: bool) -> None:
             f"labels: {manifest.labels['matched']:,} of {manifest.labels['entries']:,} entries were met"
         )
     for reason, rows in manifest.filtered.items():
-        typer.echo(f"left out: {rows:,} rows, {reason}")
+        typer.echo(visible(f"left out: {rows:,} rows, {reason}"))
     for reason, rows in manifest.bad.items():
-        typer.echo(f"bad: {rows:,} rows, {reason} (see {out}/quarantine/rows.jsonl)")
+        typer.echo(visible(f"bad: {rows:,} rows, {reason} (see {out}/quarantine/rows.jsonl)"))
     if verbose:
         for source in manifest.sources:
-            typer.echo(f"  {source.file}: {source.kept:,} of {source.seen:,} rows")
+            typer.echo(visible(f"  {source.file}: {source.kept:,} of {source.seen:,} rows"))
     typer.echo(f"written to {out}")

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from entente.report.data import AttackEdge
-from entente.report.markup import amount, moment, number, shape, shorten, tag, text, visible
+from entente.report.markup import amount, moment, number, shape, shorten, tag, text
+from entente.text import visible
 
 ROW, MARGIN, LANE_PAD = 56, 118, 6
 NARROW, WIDE, PAGE = 150, 210, 1030

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import html
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from entente.text import visible
+
 MISSING = "–"
 RELATIVE_UNTIL = 20 * 365 * 86_400 * 1_000_000
 """Times before 1990 come from logs with a relative clock and are shown as day and hour."""
-
-
-def visible(value: object) -> str:
-    """Control characters, direction marks and lone surrogates made visible, so that they cannot mislead."""
-    return "".join(
-        c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else f"\\u{ord(c):04x}"
-        for c in str(value)
-    )
 
 
 def text(value: object) -> str:
