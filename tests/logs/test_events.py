@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from entente.errors import LogError, UsageError
+from entente.errors import LogError, StorageError, UsageError
 from entente.logs.events import load_events, read_manifest, scan_events, window_counts, write_events
 from entente.logs.schema import DAY, EVENT_SCHEMA
 
@@ -143,3 +144,33 @@ def test_a_former_event_directory_is_replaced_whole(tmp_path: Path) -> None:
     write_events(some_events(10, days=1), tmp_path / "events")
     assert load_events(tmp_path / "events").num_rows == 10
     assert [p.name for p in tmp_path.iterdir()] == ["events"]
+
+
+def as_version_1(path: Path) -> None:
+    """Turn an event directory into what the version without `logon` and `outcome` wrote."""
+    for file in path.glob("day=*/*.parquet"):
+        table = pa.parquet.read_table(file, partitioning=None).drop_columns(["logon", "outcome"])
+        pa.parquet.write_table(table, file)
+    manifest = json.loads((path / "_manifest.json").read_text())
+    (path / "_manifest.json").write_text(json.dumps({**manifest, "version": 1}))
+
+
+def test_a_directory_without_outcome_and_logon_is_still_read(tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    write_events(some_events(2000), events)
+    counts = window_counts(events, DAY)
+    as_version_1(events)
+    assert read_manifest(events).missing == ("logon", "outcome")
+    back = load_events(events)
+    assert back.schema.equals(EVENT_SCHEMA)
+    assert back["outcome"].null_count == back["logon"].null_count == 2000
+    assert window_counts(events, DAY).equals(counts)
+
+
+def test_a_directory_of_an_unknown_version_is_refused_with_the_command_that_renews_it(tmp_path: Path) -> None:
+    write_events(some_events(10), tmp_path / "events")
+    manifest = json.loads((tmp_path / "events" / "_manifest.json").read_text())
+    (tmp_path / "events" / "_manifest.json").write_text(json.dumps({**manifest, "version": 99}))
+    with pytest.raises(StorageError, match="version 99") as caught:
+        read_manifest(tmp_path / "events")
+    assert "entente ingest" in (caught.value.remedy or "")

@@ -9,9 +9,9 @@ from typing import Any
 
 from entente.artifacts import read_json, write_json
 from entente.errors import LogError, StorageError
+from entente.logs.schema import ADDED_SINCE, SCHEMA_VERSION
 
 MANIFEST = "_manifest.json"
-VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,13 @@ class Manifest:
     """File -> why nothing of it was read."""
     labels: Mapping[str, int] = field(default_factory=dict)
     """With a labels file: how many of its entries were matched and unmatched."""
-    version: int = VERSION
+    version: int = SCHEMA_VERSION
+    """Of the event schema. A directory of an older one that is still read keeps its number here."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Event columns that the files of an older version do not have; they read as null."""
+        return ADDED_SINCE.get(self.version, ())
 
     @property
     def seen(self) -> int:
@@ -99,9 +105,9 @@ def read_manifest(path: Path) -> Manifest:
         manifest = Manifest(**known)
     except (KeyError, TypeError) as error:
         raise StorageError(f"is not a manifest of this version ({error})", where=stored) from error
-    if manifest.version != VERSION:
+    if manifest.version != SCHEMA_VERSION and manifest.version not in ADDED_SINCE:
         raise StorageError(
-            f"has version {manifest.version}, this program reads {VERSION}",
+            f"has version {manifest.version}, this program reads {SCHEMA_VERSION}",
             where=stored,
             remedy="Run `entente ingest` again with this version.",
         )

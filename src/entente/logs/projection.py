@@ -19,8 +19,10 @@ TYPES = {
     "dst": "string",
     "user": "string",
     "kind": "string",
+    "logon": "string",
     "port": "int32",
     "bytes": "int64",
+    "outcome": "boolean",
     "label": "int8",
 }
 NO_TIME = "no readable time"
@@ -66,7 +68,7 @@ def projection(format: Format, columns: Sequence[str], options: Options) -> Proj
     ]
     unchanged = {
         name: column
-        for name in ("src", "dst", "user", "kind")
+        for name in ("src", "dst", "user", "kind", "logon")
         if (column := _raw_column(named[name], raw)) is not None
     }
     kept = [name for name in (*named, "filtered") if name not in unchanged]

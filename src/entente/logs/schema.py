@@ -18,10 +18,14 @@ EVENT_SCHEMA = pa.schema(
         pa.field("user", pa.string()),
         # What happened in the log's own words: authentication package, service, event id.
         pa.field("kind", pa.string()),
+        # How the account logged on, by Windows's names: Network, RemoteInteractive, Batch ...
+        pa.field("logon", pa.string()),
         # Port at the destination.
         pa.field("port", pa.int32()),
         # Bytes in both directions.
         pa.field("bytes", pa.int64()),
+        # Whether what was tried succeeded: a logon, a connection; null when the log does not say.
+        pa.field("outcome", pa.bool_()),
         # 1 malicious, 0 benign, null when nobody said.
         pa.field("label", pa.int8()),
     ]
@@ -30,3 +34,7 @@ EVENT_SCHEMA = pa.schema(
 
 COLUMNS = tuple(EVENT_SCHEMA.names)
 REQUIRED = ("time", "src", "dst")
+SCHEMA_VERSION = 2
+"""Stored in the manifest of an event directory. Version 1 had neither `logon` nor `outcome`."""
+ADDED_SINCE = {1: ("logon", "outcome")}
+"""Version of an older event directory that can still be read -> columns it lacks, which read as null."""

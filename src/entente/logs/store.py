@@ -29,7 +29,7 @@ OPEN_FILES = 64
 MOST_DAYS = 3660
 """Ten years of logs are a mistake in the unit of time; a file per day for them would fill the disk."""
 """A day that is written again after its file was closed gets another file."""
-NAMES = ("src", "dst", "user", "kind")
+NAMES = ("src", "dst", "user", "kind", "logon")
 ENCODED_SCHEMA = pa.schema(
     [
         field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in NAMES else field
@@ -112,7 +112,7 @@ def _sync(directory: Path) -> None:
 
 
 def encode(rows: pa.Table) -> pa.Table:
-    """Rows with the event columns -> rows that `EventWriter` takes; an empty user or kind becomes null."""
+    """Rows with the event columns -> rows that `EventWriter` takes; an empty nullable name becomes null."""
     columns = []
     for field in ENCODED_SCHEMA:
         column = rows[field.name]

@@ -28,10 +28,10 @@ def from_host_table(path: Path, column: str) -> dict[str, str]:
 
 def from_event_column(events: Path, column: str) -> dict[str, str]:
     """{source host: the value most of its events have}; ties go to the value first by name."""
-    if column not in COLUMNS or column in ("time", "src", "dst", "label"):
+    if column not in COLUMNS or column in ("time", "src", "dst", "outcome", "label"):
         raise UsageError(
             f"events have no column {column!r} to split by",
-            remedy="Choose user, kind, port or bytes, or give a host list: --hosts hosts.csv --column site.",
+            remedy="Choose user, kind, logon, port or bytes, or give hosts: --hosts FILE --column site.",
         )
     counted = count_events(events, ("src", column))
     counted = counted.filter(pc.is_valid(counted[column]))

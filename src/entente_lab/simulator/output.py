@@ -58,7 +58,6 @@ def write(simulation: Simulation, out: Path, format: str = "lanl") -> tuple[Path
 def _write_lanl(simulation: Simulation, out: Path) -> tuple[Path, ...]:
     events = simulation.events
     rows = len(events)
-    rdp = pc.equal(events["port"], 3389)
     lines = pa.table(
         {
             "time": pc.divide(events["time"], MICROSECONDS),
@@ -67,9 +66,9 @@ def _write_lanl(simulation: Simulation, out: Path) -> tuple[Path, ...]:
             "src": events["src"],
             "dst": events["dst"],
             "package": events["kind"],
-            "logon": pc.if_else(rdp, "RemoteInteractive", "Network"),
+            "logon": events["logon"],
             "orientation": pa.repeat(pa.scalar("LogOn"), rows),
-            "result": pa.repeat(pa.scalar("Success"), rows),
+            "result": pc.if_else(events["outcome"], "Success", "Fail"),
         }
     )
     # No name and no time in the gzip header: the same simulation is the same file, byte for byte.

@@ -7,9 +7,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from entente.logs.schema import EVENT_SCHEMA, MICROSECONDS
-from entente_lab.simulator.activity import PACKAGES, PORTS, Events, build_clocks, draw_events, join
+from entente_lab.simulator.activity import (
+    PACKAGES,
+    PORTS,
+    SERVICES,
+    Events,
+    build_clocks,
+    draw_events,
+    join,
+)
 from entente_lab.simulator.company import ROLES, Company, IntArray, SimulationConfig, build_company
 from entente_lab.simulator.habits import build_habits
 from entente_lab.simulator.novelty import build_roll_outs, draw_one_offs
@@ -63,14 +72,18 @@ def simulate(config: SimulationConfig | None = None) -> Simulation:
 
 
 def _event_table(events: Events, order: IntArray, volume: IntArray, company: Company) -> pa.Table:
+    ports = PORTS[events.service[order]].astype(np.int32)
     columns = {
         "time": pa.array(events.time[order] * MICROSECONDS),
         "src": _words(company.names, events.src[order]),
         "dst": _words(company.names, events.dst[order]),
         "user": _words(company.accounts, events.account[order]),
         "kind": _words(PACKAGES, events.package[order]),
-        "port": pa.array(PORTS[events.service[order]].astype(np.int32)),
+        "logon": pc.if_else(pa.array(ports == SERVICES["rdp"]), "RemoteInteractive", "Network"),
+        "port": pa.array(ports),
         "bytes": pa.array(volume[order]),
+        # Failed attempts are not simulated.
+        "outcome": pa.repeat(pa.scalar(True), len(order)),
         "label": pa.array(events.label[order]),
     }
     return pa.table(columns, schema=EVENT_SCHEMA)

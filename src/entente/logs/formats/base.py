@@ -118,8 +118,12 @@ class Event:
     dst: Column
     user: Column | None = None
     kind: Column | None = None
+    logon: Column | None = None
+    """String: Windows's name of the logon type (`expressions.LOGON_TYPES`)."""
     port: Column | None = None
     bytes: Column | None = None
+    outcome: Column | None = None
+    """Boolean: whether what was tried succeeded."""
     label: Column | None = None
     filtered: Column | None = None
     """String: why a row that can be read is not wanted, null to keep it."""

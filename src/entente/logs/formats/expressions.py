@@ -14,6 +14,18 @@ ISO = (
 )
 DECIMAL = {"s": "[0-9]{1,11}", "ms": "[0-9]{1,14}"}
 PLACES = {"s": 6, "ms": 3}
+LOGON_TYPES = {
+    "2": "Interactive",
+    "3": "Network",
+    "4": "Batch",
+    "5": "Service",
+    "7": "Unlock",
+    "8": "NetworkCleartext",
+    "9": "NewCredentials",
+    "10": "RemoteInteractive",
+    "11": "CachedInteractive",
+}
+"""Windows's logon types, as event 4624 numbers them and as LANL names them."""
 
 
 def null(kind: str = "string") -> Column:
@@ -151,6 +163,23 @@ def label(column: Column) -> Column:
         (word.isin(["0", "false", "benign", "normal", "background", "no"]), 0),
         else_=null("int8"),
     ).cast("int8")
+
+
+def outcome(column: Column) -> Column:
+    """Words for success and failure -> true, false or null."""
+    import ibis
+
+    word = column.strip().lower()
+    return ibis.cases(
+        (word.isin(["1", "true", "t", "success", "succeeded", "ok", "yes", "accept", "allowed"]), True),
+        (word.isin(["0", "false", "f", "failure", "fail", "failed", "no", "reject", "denied"]), False),
+        else_=null("boolean"),
+    )
+
+
+def logon(column: Column) -> Column:
+    """Windows's number of a logon type -> its name; another text stays as it is."""
+    return column.cases(*LOGON_TYPES.items(), else_=column)
 
 
 def added(*columns: Column) -> Column:

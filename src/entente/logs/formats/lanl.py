@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from entente.logs.formats.base import Delimited, Event, Format, Head, Options, Table
-from entente.logs.formats.expressions import only, whole
+from entente.logs.formats.expressions import only, outcome, whole
 from entente.logs.schema import MICROSECONDS
 
 COLUMNS = ("time", "src_user", "dst_user", "src", "dst", "package", "logon", "orientation", "result")
@@ -28,7 +28,7 @@ class LanlAuth(Format):
         return None
 
     def layout(self, head: Head, options: Options) -> Delimited:
-        return Delimited(COLUMNS, used=("time", "src_user", "src", "dst", "package"))
+        return Delimited(COLUMNS, used=("time", "src_user", "src", "dst", "package", "logon", "result"))
 
     def event(self, raw: Table, options: Options) -> Event:
         import ibis
@@ -43,6 +43,8 @@ class LanlAuth(Format):
             dst=raw.dst,
             user=raw.src_user,
             kind=raw["package"],
+            logon=only(raw.logon, raw.logon != "?"),
+            outcome=outcome(raw.result),
             filtered=only(ibis.literal("not NTLM"), other) if options.ntlm else None,
             key=key if options.keyed else None,
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from entente.logs.formats.base import Event, Format, Head, JsonLines, Options, Table
-from entente.logs.formats.expressions import added, first_of, only, port, text, whole, with_time
+from entente.logs.formats.base import Column, Event, Format, Head, JsonLines, Options, Table
+from entente.logs.formats.expressions import added, first_of, null, only, port, text, whole, with_time
 
 
 class SuricataEve(Format):
@@ -28,7 +28,7 @@ class SuricataEve(Format):
     def layout(self, head: Head, options: Options) -> JsonLines:
         plain = ("timestamp", "event_type", "src_ip", "dest_ip", "dest_port", "proto", "app_proto")
         paths: dict[str, tuple[str, ...]] = {name: (name,) for name in plain}
-        flow = ("start", "bytes_toserver", "bytes_toclient")
+        flow = ("start", "state", "bytes_toserver", "bytes_toclient")
         return JsonLines(paths | {name: ("flow", name) for name in flow})
 
     def event(self, raw: Table, options: Options) -> Event:
@@ -44,6 +44,19 @@ class SuricataEve(Format):
             kind=first_of(text(rows.app_proto, "failed"), rows.proto.lower()),
             port=port(rows.dest_port),
             bytes=added(whole(rows.bytes_toserver), whole(rows.bytes_toclient)),
+            outcome=_connected(rows),
             filtered=only(ibis.literal("not a flow record"), other),
             local=rows.local,
         )
+
+
+def _connected(rows: Table) -> Column:
+    """Whether a TCP flow came about: a flow that stays `new` was never answered."""
+    import ibis
+
+    tcp = rows.proto.upper() == "TCP"
+    return ibis.cases(
+        (tcp & rows.state.isin(["established", "closed"]), True),
+        (tcp & (rows.state == "new"), False),
+        else_=null("boolean"),
+    )

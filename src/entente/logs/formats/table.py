@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from entente.errors import UsageError
 from entente.logs.formats.base import Column, Delimited, Event, Format, Head, Options, Table
-from entente.logs.formats.expressions import label, null, port, text, whole, with_time
+from entente.logs.formats.expressions import label, logon, null, outcome, port, text, whole, with_time
 from entente.logs.schema import COLUMNS, REQUIRED
 
 DELIMITERS = (",", "\t", ";", "|", " ")
@@ -54,8 +54,10 @@ class Csv(Format):
             dst=value("dst"),
             user=value("user"),
             kind=value("kind"),
+            logon=logon(value("logon")),
             port=port(value("port")),
             bytes=whole(value("bytes")),
+            outcome=outcome(value("outcome")),
             label=label(value("label")),
             local=rows.local,
         )

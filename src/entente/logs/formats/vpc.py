@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from entente.logs.formats.base import Delimited, Event, Format, Head, Options, Table
-from entente.logs.formats.expressions import either, epoch, only, port, text, whole
+from entente.logs.formats.expressions import either, epoch, only, outcome, port, text, whole
 
 DEFAULT = (
     "version", "account-id", "interface-id", "srcaddr", "dstaddr", "srcport", "dstport", "protocol",
@@ -52,5 +52,6 @@ class VpcFlow(Format):
             kind=text(either(raw, "action"), "-"),
             port=port(either(raw, "dstport")),
             bytes=whole(either(raw, "bytes")),
+            outcome=outcome(either(raw, "action")),
             filtered=only(ibis.literal("no data recorded"), status.isin(["NODATA", "SKIPDATA"])),
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from entente.logs.formats.base import Column, Event, Format, Head, JsonLines, Options, Table
-from entente.logs.formats.expressions import first_of, null, only, text, with_time
+from entente.logs.formats.expressions import first_of, logon, null, only, text, with_time
 
 LOGONS = ("4624", "4625", "4648", "4768", "4769", "4776")
 DATA = (
     "IpAddress", "WorkstationName", "Workstation", "TargetServerName", "TargetUserName",
-    "AuthenticationPackageName",
+    "AuthenticationPackageName", "LogonType", "Status",
 )  # fmt: skip
 PLACES: dict[str, tuple[tuple[str, ...], ...]] = {
     "id": (("EventID",), ("EventId",), ("winlog", "event_id"), ("Event", "System", "EventID", "#text"),
@@ -96,10 +96,25 @@ class Windows(Format):
             dst=rows.dst,
             user=text(rows.TargetUserName, "-"),
             kind=rows.id,
+            logon=logon(text(rows.LogonType, "-")),
+            outcome=_outcome(rows),
             filtered=_filtered(rows, options),
             bad=only(ibis.literal("no event id"), rows.id.isnull()),
             local=rows.local,
         )
+
+
+def _outcome(rows: Table) -> Column:
+    """By the event id, else by the status of a ticket or validation; 4648 tells only of an attempt."""
+    import ibis
+
+    judged = rows.id.isin(["4768", "4769", "4776"]) & rows.Status.notnull()
+    return ibis.cases(
+        (rows.id == "4624", True),
+        (rows.id == "4625", False),
+        (judged, rows.Status.lower().isin(["0x0", "0"])),
+        else_=null("boolean"),
+    )
 
 
 def _filtered(rows: Table, options: Options) -> Column:

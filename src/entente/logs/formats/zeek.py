@@ -17,7 +17,18 @@ from entente.logs.formats.base import (
     Skip,
     Table,
 )
-from entente.logs.formats.expressions import added, either, first_of, null, only, port, text, whole, with_time
+from entente.logs.formats.expressions import (
+    added,
+    either,
+    first_of,
+    null,
+    only,
+    outcome,
+    port,
+    text,
+    whole,
+    with_time,
+)
 
 LOGS = ("conn", "ntlm", "kerberos", "smb_mapping", "rdp", "ssh")
 MARKS = {
@@ -37,10 +48,16 @@ SHARED = (
     "resp_bytes",
     "username",
     "client",
+    "conn_state",
+    "success",
+    "auth_success",
     "label",
     "_path",
     "@stream",
 )
+ESTABLISHED = ("SF", "S1", "S2", "S3", "RSTO", "RSTR")
+UNANSWERED = ("S0", "REJ", "RSTOS0", "RSTRH", "SH", "SHR")
+"""conn_state of connections that did and did not come about; OTH was seen too late to tell."""
 ENDS = ("orig_h", "resp_h", "resp_p")
 
 
@@ -110,10 +127,24 @@ class Zeek(Format):
             kind=kind,
             port=port(value("id.resp_p", "id_resp_p", "id/resp_p")),
             bytes=added(whole(value("orig_bytes")), whole(value("resp_bytes"))),
+            outcome=first_of(
+                outcome(value("success", "auth_success")), _connected(value("conn_state"), value("proto"))
+            ),
             label=_label(either(rows, "label")),
             filtered=only(ibis.literal("a log without hosts of interest"), other),
             local=rows.local,
         )
+
+
+def _connected(state: Column, protocol: Column) -> Column:
+    """Whether a TCP connection came about; one-way UDP is no failure."""
+    import ibis
+
+    return ibis.cases(
+        (state.isin(ESTABLISHED), True),
+        (state.isin(UNANSWERED) & (protocol == "tcp"), False),
+        else_=null("boolean"),
+    )
 
 
 def _label(column: Column) -> Column:
