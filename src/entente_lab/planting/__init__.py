@@ -1,0 +1,27 @@
+"""Campaigns and benign work planted into an event table, to measure detectors with.
+
+These generators test; they never train. They share no code with the campaigns that a detector injects
+into its own training data, were written down (docs/planting.md) before anything was measured with them,
+and no module of the product imports them.
+
+    both = planted(events, "admin-bursts", seed=1)
+    both = planted(both.events, "slow-chains", seed=1, since=train_end_us)
+    both.events    # the columns of `events`, sorted by time, label 0 or 1
+    both.contacts  # what was planted: time, src, dst, user, campaign, label
+"""
+
+from entente_lab.planting.base import Planted
+from entente_lab.planting.benign import AdminBursts, BenignPivots
+from entente_lab.planting.malicious import Sessions, SlowChains, SlowOperator
+from entente_lab.planting.run import KINDS, planted
+
+__all__ = [
+    "KINDS",
+    "AdminBursts",
+    "BenignPivots",
+    "Planted",
+    "Sessions",
+    "SlowChains",
+    "SlowOperator",
+    "planted",
+]
