@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from entente.logs.blocks import RawBlock, Splitter, raw_columns
 from entente.logs.engines import Engine
-from entente.logs.formats.base import Delimited, Format, Options
+from entente.logs.formats.base import Delimited, Format, Layout, Options
 from entente.logs.plan import Job
 from entente.logs.projection import projection
 from entente.logs.refine import Refinement
@@ -61,9 +61,11 @@ class Pipeline:
     ) -> None:
         self._jobs = jobs
         self._engine = engine
+        self._options = options
         self._refinement = refinement
         self._workers = 1 if not engine.parallel else workers or min(4, os.cpu_count() or 1)
-        self._compiled = [_compiled(engine, job.format, raw_columns(job.layout), options) for job in jobs]
+        for job in jobs:  # translated here once, before the workers ask
+            _compiled(engine, job.format, raw_columns(job.layout), options)
         self._mine = threading.local()
         self._stop = threading.Event()
         self._room = threading.Semaphore(self._workers + 2)
@@ -107,16 +109,32 @@ class Pipeline:
 
     def _work(self, index: int, block: bytes, line: int, read: int) -> Piece:
         job = self._jobs[index]
-        splitter: Splitter = self._mine.__dict__.setdefault("splitter", Splitter())
-        compiled = self._compiled[index]
-        raw = splitter.split(block, line, job.layout, compiled.unchanged.values())
-        engines: dict[int, Engine] = self._mine.__dict__.setdefault("engines", {})
-        if id(compiled) not in engines:
-            engines[id(compiled)] = self._engine(compiled.query)
-        rows = engines[id(compiled)].evaluate(raw.fields)
+        reader: BlockReader | None = getattr(self._mine, "reader", None)
+        if reader is None:
+            reader = self._mine.reader = BlockReader(self._engine, self._options, self._refinement)
+        return replace(reader.read(job.format, job.layout, block, line), job=index, read=read)
+
+
+class BlockReader:
+    """Blocks of whole lines -> events, for one thread."""
+
+    def __init__(self, engine: type[Engine], options: Options, refinement: Refinement) -> None:
+        self._engine = engine
+        self._options = options
+        self._refinement = refinement
+        self._splitter = Splitter()
+        self._engines: dict[int, Engine] = {}
+
+    def read(self, format: Format, layout: Layout, block: bytes, line: int) -> Piece:
+        """What became of the lines, the first of which is number `line`."""
+        compiled = _compiled(self._engine, format, raw_columns(layout), self._options)
+        raw = self._splitter.split(block, line, layout, compiled.unchanged.values())
+        if id(compiled) not in self._engines:
+            self._engines[id(compiled)] = self._engine(compiled.query)
+        rows = self._engines[id(compiled)].evaluate(raw.fields)
         for name, column in compiled.unchanged.items():
             rows = rows.append_column(name, raw.fields[column])
-        return _sort_out(index, rows, raw, block, line, read, self._refinement)
+        return _sort_out(0, rows, raw, block, line, len(block), self._refinement)
 
 
 @dataclass(frozen=True, slots=True)
