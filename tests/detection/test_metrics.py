@@ -101,9 +101,90 @@ def test_threshold_metrics_agree_with_counting(rows: list[tuple[float, bool, int
     assert not any("NaN" in text for text in [json.dumps(metrics.as_dict(), allow_nan=False)])
 
 
+def slow_at_half_recall(scores: np.ndarray, labels: np.ndarray) -> tuple[int, int]:
+    for threshold in sorted(set(scores.tolist()), reverse=True):
+        chosen = scores >= threshold
+        if (chosen & labels).sum() * 2 >= labels.sum():
+            return int((chosen & labels).sum()), int((chosen & ~labels).sum())
+    raise AssertionError("the lowest score reaches every recall")
+
+
+@given(edges)
+def test_lift_and_half_recall_agree_with_walking_down_the_ranking(
+    rows: list[tuple[float, bool, int]],
+) -> None:
+    score, label, window = columns(rows)
+    metrics = evaluate(score, label, window, 0.5, WIDTH)
+    if not label.any():
+        assert (
+            metrics.ap_lift
+            is metrics.precision_at_half_recall
+            is metrics.false_per_day_at_half_recall
+            is None
+        )
+        return
+    assert metrics.ap_lift == pytest.approx(slow_average_precision(score, label) / label.mean())
+    hits, false = slow_at_half_recall(score, label)
+    days = ((window.max() - window.min()) / MICRO + WIDTH) / 86_400
+    assert metrics.precision_at_half_recall == hits / (hits + false)
+    assert metrics.false_per_day_at_half_recall == pytest.approx(false / days)
+
+
+@given(edges, st.sampled_from([WIDTH, 20 * WIDTH]))
+def test_figures_per_source_are_those_of_its_highest_edge(
+    rows: list[tuple[float, bool, int]], width: int
+) -> None:
+    score, label, number = columns(rows)
+    window = number // (WIDTH * MICRO) * width * MICRO
+    source = np.array([f"h{(7 * i) % 3}" for i in range(len(rows))])
+    metrics = evaluate(score, label, window, 0.5, width, sources=source)
+    days = ((window.max() - window.min()) / MICRO + width) / 86_400
+    for found, length in ((metrics.per_source_window, width), (metrics.per_source_day, 86_400)):
+        assert found is not None
+        best: dict[tuple[int, str], list[tuple[float, bool]]] = {}
+        for s, y, w, h in zip(score.tolist(), label.tolist(), window.tolist(), source.tolist(), strict=True):
+            best.setdefault((w // (length * MICRO), h), []).append((s, y))
+        period = np.array([p for p, _ in best])
+        top = np.array([max(s for s, _ in group) for group in best.values()])
+        bad = np.array([any(y for _, y in group) for group in best.values()])
+        expected = evaluate(top, bad, period, 0.5, length)
+        assert found.pairs == len(best)
+        for name in ("ap", "auc", "ap_lift", "precision", "recall", "positives", "recall_at"):
+            assert getattr(found, name) == getattr(expected, name)
+        assert found.precision_at_half_recall == expected.precision_at_half_recall
+        assert found.alerts_per_day == pytest.approx((top > 0.5).sum() / days)
+        if bad.any():
+            assert found.false_per_day_at_half_recall == pytest.approx(
+                slow_at_half_recall(top, bad)[1] / days
+            )
+
+
+def test_one_host_that_is_found_twice_counts_once_per_source_and_window() -> None:
+    window = np.zeros(5, dtype=np.int64)
+    metrics = evaluate(
+        [5, 4, 3, 2, 1], [1, 1, 0, 0, 1], window, 3.5, WIDTH, sources=["a", "a", "b", "c", "d"]
+    )
+    assert metrics.per_source_window is not None
+    assert (metrics.per_source_window.pairs, metrics.per_source_window.positives) == (4, 2)
+    assert metrics.recall == pytest.approx(2 / 3)
+    assert metrics.per_source_window.recall == 0.5
+
+
+def test_sources_by_number_and_by_name_give_the_same_figures() -> None:
+    rng = np.random.default_rng(0)
+    score, label, window = rng.random(500), rng.random(500) < 0.05, rng.integers(0, 90, 500)
+    number = rng.integers(0, 20, 500)
+    names = np.array([f"host{n}" for n in number])
+    by_number = evaluate(score, label, window, 0.9, WIDTH, sources=number)
+    assert by_number == evaluate(score, label, window, 0.9, WIDTH, sources=names)
+    assert by_number == evaluate(score, label, window * WIDTH * MICRO, 0.9, WIDTH, sources=number)
+
+
 def test_nothing_undefined_becomes_nan() -> None:
     for metrics in (
         evaluate([], [], [], 0.5, WIDTH),
+        evaluate([], [], [], 0.5, WIDTH, sources=[]),
+        evaluate([0.1], [0], [0], 0.5, WIDTH, sources=["a"]),
         evaluate([0.1], [0], [0], 0.5, WIDTH),
         evaluate([0.9], [1], [0], 0.5, WIDTH),
         evaluate([0.9], None, [0], 0.5, WIDTH),

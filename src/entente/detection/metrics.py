@@ -7,17 +7,37 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from entente.detection.ranking import Bools, Floats, Ints, Ranking
+from entente.detection.sources import by_source, source_codes
 from entente.errors import DetectorError, GraphError
 
 SECONDS_PER_DAY = 86_400
 MICROSECONDS = 1_000_000
 LONGEST = 100 * 366  # days; no log is longer, so what seems longer has the wrong unit
+UNDEFINED = (
+    *("ap", "auc", "ap_lift", "precision", "recall", "fpr", "fdr", "positives", "per_source_window"),
+    *("per_source_day", "precision_at_half_recall", "false_per_day_at_half_recall"),
+)
+"""What is not known without labels."""
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+
+@dataclass(frozen=True, slots=True)
+class SourceMetrics:
+    """The figures of sources per period: a source scores as its highest edge does in that period."""
+
+    ap: float | None
+    auc: float | None
+    ap_lift: float | None
+    precision: float | None
+    recall: float | None
+    positives: int
+    pairs: int  # of a source and a period
+    recall_at: dict[str, float | None]  # sources that are looked at per period
+    alerts_per_day: float | None
+    precision_at_half_recall: float | None
+    false_per_day_at_half_recall: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +46,7 @@ class Metrics:
 
     ap: float | None
     auc: float | None
+    ap_lift: float | None  # AP over the share of malicious edges
     precision: float | None
     recall: float | None
     fpr: float | None  # FP / (FP + TN)
@@ -35,6 +56,10 @@ class Metrics:
     edges: int
     recall_at: dict[str, float | None]
     alerts_per_day: float | None
+    precision_at_half_recall: float | None
+    false_per_day_at_half_recall: float | None
+    per_source_window: SourceMetrics | None
+    per_source_day: SourceMetrics | None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values without NaN, as metrics.json holds them."""
@@ -59,13 +84,14 @@ def evaluate(
     threshold: float | ArrayLike,
     window_seconds: float,
     budgets: Sequence[int] = (3, 5, 10),
+    sources: ArrayLike | None = None,
 ) -> Metrics:
     """Metrics of scored edges.
 
     `windows` are window numbers, or starts in microseconds as in scores.parquet; an alert is a score
     *above* the threshold, which is one number or one per edge. Without labels only the number of alerts
     is known. AP treats a group of equal scores as one step; recall at a budget is the expected value
-    over a random order of equal scores.
+    over a random order of equal scores. `sources` (names or numbers) add the figures per source.
     """
     score, window = _finite(scores), np.asarray(windows, dtype=np.int64)
     if len(window) != len(score):
@@ -74,49 +100,83 @@ def evaluate(
     alert = score > limit
     typical = _typical(threshold)
     days = _days(window, window_seconds)
-    rate = None if days is None else float(alert.sum() / days)
     if labels is None:
-        nothing: dict[str, float | None] = {str(budget): None for budget in budgets}
-        return Metrics(None, None, None, None, None, None, typical, None, len(score), nothing, rate)
+        return Metrics(
+            **dict.fromkeys(UNDEFINED),
+            threshold=typical,
+            edges=len(score),
+            recall_at={str(budget): None for budget in budgets},
+            alerts_per_day=_rate(int(alert.sum()), days),
+        )
     truth = _truth(labels, len(score))
-    positives = int(truth.sum())
-    hits = int((alert & truth).sum())
+    figures = _figures(score, truth, alert, window, days, budgets)
     false = int((alert & ~truth).sum())
+    per_window = per_day = None
+    if sources is not None:
+        source = source_codes(sources)
+        if len(source) != len(score):
+            raise GraphError(f"{len(score)} scores but {len(source)} sources")
+        per_window, per_day = (
+            _per_source(score, truth, alert, period, source, days, budgets)
+            for period in (window, _day_of(window, window_seconds))
+        )
     return Metrics(
-        ap=average_precision(score, truth),
-        auc=area_under_roc(score, truth),
-        precision=_ratio(hits, hits + false),
-        recall=_ratio(hits, positives),
-        fpr=_ratio(false, len(score) - positives),
-        fdr=_ratio(false, hits + false),
+        **figures,
+        fpr=_ratio(false, len(score) - figures["positives"]),
+        fdr=_ratio(false, int(alert.sum())),
         threshold=typical,
-        positives=positives,
         edges=len(score),
-        recall_at=dict(zip(map(str, budgets), _recalls(score, truth, window, budgets), strict=True)),
-        alerts_per_day=rate,
+        per_source_window=per_window,
+        per_source_day=per_day,
     )
+
+
+def _figures(
+    score: Floats, truth: Bools, alert: Bools, period: Ints, days: float | None, budgets: Sequence[int]
+) -> dict[str, Any]:
+    """What edges and sources have in common."""
+    ranking = Ranking.of(score, truth)
+    hits, half = int((alert & truth).sum()), ranking.at_half_recall()
+    return {
+        "ap": ranking.average_precision(),
+        "auc": ranking.area_under_roc(),
+        "ap_lift": ranking.lift(),
+        "precision": _ratio(hits, int(alert.sum())),
+        "recall": _ratio(hits, ranking.positives),
+        "positives": ranking.positives,
+        "recall_at": dict(zip(map(str, budgets), _recalls(score, truth, period, budgets), strict=True)),
+        "alerts_per_day": _rate(int(alert.sum()), days),
+        "precision_at_half_recall": None if half is None else _ratio(half[0], sum(half)),
+        "false_per_day_at_half_recall": None if half is None else _rate(half[1], days),
+    }
+
+
+def _per_source(
+    score: Floats,
+    truth: Bools,
+    alert: Bools,
+    period: Ints,
+    source: Ints,
+    days: float | None,
+    budgets: Sequence[int],
+) -> SourceMetrics:
+    rows = by_source(score, truth, alert, period, source)
+    figures = _figures(rows.score, rows.truth, rows.alert, rows.period, days, budgets)
+    return SourceMetrics(**figures, pairs=len(rows.score))
 
 
 def average_precision(scores: ArrayLike, labels: ArrayLike) -> float | None:
     """Average precision; None without a malicious edge."""
     score = _finite(scores)
     truth = _truth(labels, len(score))
-    if not truth.any():
-        return None
-    from sklearn.metrics import average_precision_score
-
-    return float(average_precision_score(truth, score))
+    return Ranking.of(score, truth).average_precision()
 
 
 def area_under_roc(scores: ArrayLike, labels: ArrayLike) -> float | None:
     """Area under the ROC curve; None unless there are both malicious and benign edges."""
     score = _finite(scores)
     truth = _truth(labels, len(score))
-    if not truth.any() or truth.all():
-        return None
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(truth, score))
+    return Ranking.of(score, truth).area_under_roc()
 
 
 def recall_at(scores: ArrayLike, labels: ArrayLike, windows: ArrayLike, budget: int) -> float | None:
@@ -187,6 +247,10 @@ def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
+def _rate(count: int, days: float | None) -> float | None:
+    return None if days is None else count / days
+
+
 def _typical(threshold: float | ArrayLike) -> float | None:
     values = np.asarray(threshold, dtype=np.float64).ravel()
     finite = values[np.isfinite(values)]
@@ -197,14 +261,25 @@ def _days(windows: Ints, window_seconds: float) -> float | None:
     """Days from the first window's start to the last one's end; quiet windows in between count."""
     if not len(windows):
         return None
-    width = round(window_seconds * MICROSECONDS)
     first, last = int(windows.min()), int(windows.max())
-    in_microseconds = width > 0 and not ((windows - first) % width).any()
-    count = (last - first) // width + 1 if in_microseconds else last - first + 1
-    days = count * window_seconds / SECONDS_PER_DAY
+    width = _width(windows, window_seconds)
+    days = ((last - first) // width + 1) * window_seconds / SECONDS_PER_DAY
     if not 0 < days < LONGEST:
         raise GraphError(
             f"windows {first} to {last} are neither numbers nor starts of windows of {window_seconds:g} s",
             remedy="Give the width that the windows were cut with.",
         )
     return days
+
+
+def _day_of(windows: Ints, window_seconds: float) -> Ints:
+    """The day that each window begins in, counted from the epoch that the windows are counted from."""
+    seconds = windows / (_width(windows, window_seconds) / window_seconds)
+    return (seconds // SECONDS_PER_DAY).astype(np.int64)
+
+
+def _width(windows: Ints, window_seconds: float) -> int:
+    """By how much `windows` grows from one window to the next: 1, or a width in microseconds."""
+    width = round(window_seconds * MICROSECONDS)
+    starts = len(windows) > 0 and width > 0 and not ((windows - windows.min()) % width).any()
+    return width if starts else 1

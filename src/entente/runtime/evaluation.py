@@ -40,7 +40,9 @@ class Scored:
 
     def metrics(self, budgets: tuple[int, ...]) -> Metrics:
         """Ranking by score; an alert is what exceeds the threshold of the silo that scored it."""
-        return evaluate(self.score, self.label, self.window, self.threshold, self.window_seconds, budgets)
+        return evaluate(
+            self.score, self.label, self.window, self.threshold, self.window_seconds, budgets, self.src
+        )
 
     def table(self) -> pa.Table:
         columns: dict[str, Any] = {

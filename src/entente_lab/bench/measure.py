@@ -94,10 +94,18 @@ def chosen(scored: Scored, keep: NDArray[np.bool_]) -> Scored:
 
 
 def flat(metrics: Metrics) -> dict[str, Any]:
-    """Metrics without nesting."""
-    figures = metrics.as_dict()
-    recall_at = figures.pop("recall_at")
-    return figures | {f"recall_at_{budget}": value for budget, value in recall_at.items()}
+    """Metrics without nesting; what a group lacks altogether is left out."""
+    return _unnested(metrics.as_dict())
+
+
+def _unnested(figures: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in figures.items():
+        if isinstance(value, Mapping):
+            found |= _unnested(value, f"{prefix}{name}_")
+        elif not name.startswith("per_source"):
+            found[prefix + name] = value
+    return found
 
 
 def training_figures(rounds: Iterable[Mapping[str, Any]], facts: Mapping[str, Any]) -> dict[str, Any]:
