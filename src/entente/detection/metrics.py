@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from entente.detection.ranking import Bools, Floats, Ints, Ranking
-from entente.detection.sources import by_source, source_codes
+from entente.detection.sources import SourceScores, by_source, source_codes
 from entente.errors import DetectorError, GraphError
 
 SECONDS_PER_DAY = 86_400
@@ -116,10 +116,11 @@ def evaluate(
         source = source_codes(sources)
         if len(source) != len(score):
             raise GraphError(f"{len(score)} scores but {len(source)} sources")
-        per_window, per_day = (
-            _per_source(score, truth, alert, period, source, days, budgets)
-            for period in (window, _day_of(window, window_seconds))
-        )
+        rows = by_source(score, truth, alert, window, source)
+        per_window = _per_source(rows, days, budgets)
+        day = _day_of(rows.period, window_seconds)
+        rows = by_source(rows.score, rows.truth, rows.alert, day, rows.source)
+        per_day = _per_source(rows, days, budgets)
     return Metrics(
         **figures,
         fpr=_ratio(false, len(score) - figures["positives"]),
@@ -151,16 +152,7 @@ def _figures(
     }
 
 
-def _per_source(
-    score: Floats,
-    truth: Bools,
-    alert: Bools,
-    period: Ints,
-    source: Ints,
-    days: float | None,
-    budgets: Sequence[int],
-) -> SourceMetrics:
-    rows = by_source(score, truth, alert, period, source)
+def _per_source(rows: SourceScores, days: float | None, budgets: Sequence[int]) -> SourceMetrics:
     figures = _figures(rows.score, rows.truth, rows.alert, rows.period, days, budgets)
     return SourceMetrics(**figures, pairs=len(rows.score))
 

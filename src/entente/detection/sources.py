@@ -19,6 +19,7 @@ class SourceScores:
     truth: Bools
     alert: Bools
     period: Ints
+    source: Ints
 
 
 def source_codes(sources: ArrayLike) -> Ints:
@@ -33,7 +34,7 @@ def source_codes(sources: ArrayLike) -> Ints:
 def by_source(score: Floats, truth: Bools, alert: Bools, period: Ints, source: Ints) -> SourceScores:
     """The edges of one source in one period as one row."""
     if not len(score):
-        return SourceScores(score, truth, alert, period)
+        return SourceScores(score, truth, alert, period, source)
     low = int(source.min())
     key = (period - period.min()) * (int(source.max()) - low + 1) + (source - low)
     order = np.argsort(key)
@@ -43,4 +44,5 @@ def by_source(score: Floats, truth: Bools, alert: Bools, period: Ints, source: I
         np.logical_or.reduceat(truth[order], starts),
         np.logical_or.reduceat(alert[order], starts),
         period[order[starts]],
+        source[order[starts]],
     )
