@@ -90,3 +90,13 @@ def test_what_is_no_time_is_bad_on_every_engine_alike(engine: Engine) -> None:
 def test_a_time_without_name_for_its_day_is_out_of_range(engine: Engine) -> None:
     late = [row["bad"] for row in evaluated(engine, ["-99999999999", "0000-06-01T00:00:00Z"])]
     assert late == ["time out of range", "time out of range"]
+
+
+@pytest.mark.parametrize("name", ["duckdb", "polars"])
+def test_nanoseconds_lose_their_last_three_digits_and_nothing_else(name: str) -> None:
+    made = ENGINES[name]
+    wanted = projection(formats()["csv"], ("time", "src", "dst"), Options(time_unit="ns"))
+    texts = ["1700000000250000999", "9223372036854775807", "-1700000000250000999", "12", "0", "1999"]
+    rows = evaluated(made(made.compile(wanted.expression)), texts)
+    expected = [1_700_000_000_250_000, 9_223_372_036_854_775, -1_700_000_000_250_000, 0, 0, 1]
+    assert [row["time"] for row in rows] == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,8 @@ ENCODED = pa.dictionary(pa.int32(), pa.string())
 
 def raw_columns(layout: Layout) -> tuple[str, ...]:
     """Columns of the tables that `split` makes."""
-    return layout.used if isinstance(layout, Delimited) else tuple(layout.paths)
+    own = layout.used if isinstance(layout, Delimited) else tuple(layout.paths)
+    return own + tuple(name for name, _ in layout.given)
 
 
 class Splitter:
@@ -52,12 +53,19 @@ class Splitter:
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
         if isinstance(layout, JsonLines):
-            return self._split_json(block, first_line, layout)
-        while first_line <= layout.skip and block:
-            block = block[block.index(b"\n") + 1 :]
-            first_line += 1
-        fast = _split_fast(block, first_line, layout, encoded)
-        return fast if fast is not None else _split_patiently(block, first_line, layout)
+            raw = self._split_json(block, first_line, layout)
+        else:
+            while first_line <= layout.skip and block:
+                block = block[block.index(b"\n") + 1 :]
+                first_line += 1
+            fast = _split_fast(block, first_line, layout, encoded)
+            raw = fast if fast is not None else _split_patiently(block, first_line, layout)
+        if not layout.given:
+            return raw
+        fields = raw.fields
+        for name, value in layout.given:
+            fields = fields.append_column(name, pa.repeat(value, fields.num_rows))
+        return replace(raw, fields=fields)
 
     def _split_json(self, block: bytes, first_line: int, layout: JsonLines) -> RawBlock:
         """By DuckDB, whichever engine follows: what is valid JSON must not depend on the engine."""

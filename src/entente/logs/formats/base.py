@@ -38,7 +38,7 @@ class Head:
             if line.lstrip().startswith("{"):
                 try:
                     found.append(json.loads(line))
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue  # a bad row; others may still tell
         return found
 
@@ -59,6 +59,8 @@ class Delimited:
     """Lines that begin with this are no rows."""
     end: str | None = None
     """A line that is exactly this ends the rows (nfdump's summary)."""
+    given: tuple[tuple[str, str], ...] = ()
+    """(column, text): columns that are the same in all rows, because the file says it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class JsonLines:
 
     paths: Mapping[str, tuple[str, ...]]
     """Column -> keys from the outside in. Values become text; an absent or null one becomes null."""
+    given: tuple[tuple[str, str], ...] = ()
+    """(column, text): columns that are the same in all rows, because the file says it once."""
 
 
 Layout = Delimited | JsonLines

@@ -77,18 +77,44 @@ def epoch(column: Column, unit: str = "s") -> Column:
     import ibis
 
     if unit == "ns":
-        return whole(column) // 1_000
+        # The last digits go as text: DuckDB's `//` divides doubles, which have no room for nanoseconds.
+        number = only(column, whole(column).notnull())
+        return ibis.coalesce(
+            number.re_extract("^(-?[0-9]+)[0-9]{3}$", 1).try_cast("int64"), number.length() * 0
+        )
     if unit == "us":
         return whole(column)
     if unit == "auto":
-        return first_of(epoch(column, "s"), epoch(column, "ms"))
+        return _epoch_by_length(column)
     places, integer = PLACES[unit], DECIMAL[unit]
     number = only(column, column.re_search(rf"^-?{integer}([.][0-9]{{1,18}})?$"))
-    # In whole numbers, because a double loses microseconds; one more digit is read to round by.
-    units = number.re_extract(f"^-?({integer})", 1).try_cast("int64") * 10**places
+    units = number.re_extract(f"^-?({integer})", 1).try_cast("int64")
     decimals = ibis.coalesce(number.re_extract("[.]([0-9]+)$", 1), "") + "0" * (places + 1)
-    parts = units + (decimals.substr(0, places + 1).try_cast("int64") + 5) // 10
+    parts = _scaled(units, decimals, places)
     return ibis.ifelse(number.startswith("-"), -parts, parts)
+
+
+def _epoch_by_length(column: Column) -> Column:
+    """Up to 11 digits before the point are seconds (until the year 5138), 14 ms, 17 us, 19 ns."""
+    import ibis
+
+    number = only(column, column.re_search("^-?[0-9]{1,19}([.][0-9]{1,18})?$"))
+    integer = number.re_extract("^-?([0-9]+)", 1)
+    length = integer.length()
+    units = integer.try_cast("int64")
+    decimals = ibis.coalesce(number.re_extract("[.]([0-9]+)$", 1), "") + "0000000"
+    parts = ibis.cases(
+        (length <= 11, _scaled(only(units, length <= 11), decimals, 6)),
+        (length <= 14, _scaled(only(units, length <= 14), decimals, 3)),
+        (length <= 17, units),
+        else_=integer.re_extract("^([0-9]+)[0-9]{3}$", 1).try_cast("int64"),
+    )
+    return ibis.ifelse(number.startswith("-"), -parts, parts)
+
+
+def _scaled(units: Column, decimals: Column, places: int) -> Column:
+    """Units and their decimals, in whole numbers because a double loses microseconds; rounded at the end."""
+    return units * 10**places + (decimals.substr(0, places + 1).try_cast("int64") + 5) // 10
 
 
 def with_time(rows: Table, column: Column, unit: str | None = None) -> Table:

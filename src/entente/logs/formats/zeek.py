@@ -31,34 +31,35 @@ from entente.logs.formats.expressions import (
 )
 
 LOGS = ("conn", "ntlm", "kerberos", "smb_mapping", "rdp", "ssh")
+"""The logs that are read. All others describe connections that conn.log has already."""
+OTHERS = (
+    "analyzer", "broker", "capture_loss", "cluster", "conn_long", "conn_summary", "dce_rpc", "dhcp", "dnp3",
+    "dns", "dpd", "files", "ftp", "http", "intel", "irc", "known_certs", "known_hosts", "known_modbus",
+    "known_services", "ldap", "ldap_search", "loaded_scripts", "modbus", "mqtt_connect", "mqtt_publish",
+    "mqtt_subscribe", "mysql", "notice", "notice_alarm", "ntp", "ocsp", "packet_filter", "pe", "postgresql",
+    "print", "quic", "radius", "redis", "reporter", "rfb", "signatures", "sip", "smb_cmd", "smb_files",
+    "smtp", "snmp", "socks", "software", "ssl", "stats", "syslog", "telemetry", "traceroute", "tunnel",
+    "unknown_protocols", "websocket", "weird", "weird_stats", "x509",
+)  # fmt: skip
 MARKS = {
-    "kerberos": ("request_type",),
-    "smb_mapping": ("share_type",),
-    "ntlm": ("domainname", "server_nb_computer_name", "hostname"),
-    "ssh": ("auth_attempts", "hassh", "cipher_alg", "kex_alg"),
-    "rdp": ("security_protocol", "cookie", "requested_color_depth"),
+    "conn": ("conn_state", "orig_pkts", "resp_pkts", "missed_bytes", "orig_bytes", "resp_bytes"),
+    "kerberos": ("request_type", "forwardable", "renewable"),
+    "smb_mapping": ("share_type", "native_file_system"),
+    "ssh": ("auth_attempts", "auth_success", "hassh", "cipher_alg", "kex_alg"),
+    "rdp": ("security_protocol", "cookie", "requested_color_depth", "keyboard_layout"),
+    "ntlm": ("domainname", "server_nb_computer_name", "server_dns_computer_name", "hostname"),
 }
-"""Log -> fields that only it has, for JSON that does not say which log it is."""
+"""Log -> fields that only it has, for rows that do not say which log they are of."""
+FOREIGN = ("query", "trans_id", "rcode", "note", "analyzer", "facility", "fuid", "message_id", "is_orig")
+"""Fields of other logs that have a `proto` too. Without them a row with a `proto` is a short form of conn."""
 UNSET = ("-", "(empty)")
-SHARED = (
-    "ts",
-    "proto",
-    "service",
-    "orig_bytes",
-    "resp_bytes",
-    "username",
-    "client",
-    "conn_state",
-    "success",
-    "auth_success",
-    "label",
-    "_path",
-    "@stream",
-)
+SHARED = ("ts", "proto", "service", "username", "client", "success", "label", "_path", "@stream")
 ESTABLISHED = ("SF", "S1", "S2", "S3", "RSTO", "RSTR")
 UNANSWERED = ("S0", "REJ", "RSTOS0", "RSTRH", "SH", "SHR")
 """conn_state of connections that did and did not come about; OTH was seen too late to tell."""
 ENDS = ("orig_h", "resp_h", "resp_p")
+NAMED = "log"
+"""Column that holds which log the file says it is."""
 
 
 class Zeek(Format):
@@ -75,63 +76,69 @@ class Zeek(Format):
 
     def recognise(self, head: Head) -> str | None:
         if head.first.startswith("#separator") and _header(head):
-            return f"Zeek's header, #path {_path(head)}"
+            return f"Zeek's header, #path {_header_path(head)}"
+        named = _name_path(head)
         for found in head.objects:
-            if "ts" in found and {"id.orig_h", "id_orig_h", "uid"} & found.keys():
+            if "ts" not in found:
+                continue
+            if {"id.orig_h", "id_orig_h", "uid"} & found.keys() or isinstance(found.get("id"), dict):
                 return "JSON with ts and uid or id.orig_h, as Zeek has them"
+            if {"_path", "@stream"} & found.keys() or named:
+                return f"JSON with ts, of Zeek's {_row_path(found) or named} log"
         return None
 
     def layout(self, head: Head, options: Options) -> Layout | Skip:
-        log = _path(head)
-        if log and log not in LOGS:
-            return Skip(f"a {log} log, not one of {', '.join(LOGS)}")
-        names = [*SHARED, *(field for fields in MARKS.values() for field in fields)]
-        if not head.first.startswith("#"):
-            paths: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
+        tabs = head.first.startswith("#")
+        log = _header_path(head) if tabs else _json_path(head)
+        if tabs and not log:
+            log = _log_of(set(_header(head)))
+        if (log or tabs) and log not in LOGS:
+            return Skip(f"a {log or 'nameless'} log, not one of {', '.join(LOGS)}")
+        given = ((NAMED, log),) if log else ()
+        marks = [field for fields in MARKS.values() for field in fields]
+        if not tabs:
+            paths: dict[str, tuple[str, ...]] = {name: (name,) for name in (*SHARED, *marks, *FOREIGN)}
             for end in ENDS:
                 paths |= {f"id.{end}": (f"id.{end}",), f"id_{end}": (f"id_{end}",), f"id/{end}": ("id", end)}
-            return JsonLines(paths)
+            return JsonLines(paths, given)
         columns = tuple(_renamed(name) for name in _header(head))
-        wanted = {*names, *(f"id.{end}" for end in ENDS)}
+        wanted = {*SHARED, *marks, *(f"id.{end}" for end in ENDS)}
         used = tuple(name for name in columns if name in wanted)
         if not {"ts", "id.orig_h", "id.resp_h"} <= set(used):
             return Skip("no ts, id.orig_h and id.resp_h among its fields")
         top = next(
             i for i, line in enumerate(head.lines) if not line.startswith("#") or i + 1 == len(head.lines)
         )
-        return Delimited(columns, used=used, delimiter=_separator(head), skip=top, comment="#")
+        return Delimited(columns, used=used, delimiter=_separator(head), skip=top, comment="#", given=given)
 
     def event(self, raw: Table, options: Options) -> Event:
         import ibis
 
-        rows = with_time(raw, raw.ts, "s")
-
-        def value(*names: str) -> Column:
+        def value(rows: Table, *names: str) -> Column:
             return text(either(rows, *names), *UNSET)
 
-        log = first_of(value("_path"), value("@stream"))
-        kind = ibis.cases(
-            *(
-                (first_of(*(value(f) for f in fields)).notnull(), ibis.literal(name))
-                for name, fields in MARKS.items()
-            ),
-            else_=first_of(value("service"), value("proto")),
-        )
-        other = log.notnull() & ~log.isin(LOGS)
+        rows = raw.mutate(_log=_log(raw) if "@stream" in raw.columns else raw[NAMED])
+        rows = with_time(rows, rows.ts, "auto")
+        kerberos = rows._log == "kerberos"
         return Event(
             rows=rows,
             time=rows.time,
-            src=value("id.orig_h", "id_orig_h", "id/orig_h").lower(),
-            dst=value("id.resp_h", "id_resp_h", "id/resp_h").lower(),
-            user=first_of(value("username"), only(value("client"), value("request_type").notnull())),
-            kind=kind,
-            port=port(value("id.resp_p", "id_resp_p", "id/resp_p")),
-            bytes=added(whole(value("orig_bytes")), whole(value("resp_bytes"))),
+            src=value(rows, "id.orig_h", "id_orig_h", "id/orig_h").lower(),
+            dst=value(rows, "id.resp_h", "id_resp_h", "id/resp_h").lower(),
+            user=first_of(value(rows, "username"), only(value(rows, "client"), kerberos)),
+            kind=ibis.ifelse(
+                rows._log.isin([log for log in LOGS if log != "conn"]),
+                rows._log,
+                first_of(value(rows, "service"), value(rows, "proto")),
+            ),
+            port=port(value(rows, "id.resp_p", "id_resp_p", "id/resp_p")),
+            bytes=added(whole(value(rows, "orig_bytes")), whole(value(rows, "resp_bytes"))),
             outcome=first_of(
-                outcome(value("success", "auth_success")), _connected(value("conn_state"), value("proto"))
+                outcome(value(rows, "success", "auth_success")),
+                _connected(value(rows, "conn_state"), value(rows, "proto")),
             ),
             label=_label(either(rows, "label")),
-            filtered=only(ibis.literal("a log without hosts of interest"), other),
+            filtered=_unwanted(rows._log),
             local=rows.local,
         )
 
@@ -144,6 +151,34 @@ def _connected(state: Column, protocol: Column) -> Column:
         (state.isin(ESTABLISHED), True),
         (state.isin(UNANSWERED) & (protocol == "tcp"), False),
         else_=null("boolean"),
+    )
+
+
+def _log(raw: Table) -> Column:
+    """Which log a JSON row is of: as it says itself, by fields that only one log has, as the file says."""
+    import ibis
+
+    def has(*names: str) -> Column:
+        return first_of(*(text(raw[name], *UNSET) for name in names)).notnull()
+
+    marked = ibis.cases(
+        *((has(*fields), ibis.literal(log)) for log, fields in MARKS.items()),
+        (raw.client.startswith("SSH-"), ibis.literal("ssh")),
+        else_=null(),
+    )
+    ends = has("id.orig_h", "id_orig_h", "id/orig_h")
+    short = only(ibis.literal("conn"), has("proto") & ends & ~has(*FOREIGN))
+    return first_of(text(raw._path), text(raw["@stream"]), marked, either(raw, NAMED), short)
+
+
+def _unwanted(log: Column) -> Column:
+    import ibis
+
+    return ibis.cases(
+        (log.isin(LOGS), null()),
+        (log.isin(OTHERS), "of Zeek's " + log + " log"),
+        (log.isnull(), "has fields of no Zeek log that is read"),
+        else_="of a Zeek log that is not read",
     )
 
 
@@ -175,15 +210,43 @@ def _renamed(name: str) -> str:
     return "label" if re.search(r"\slabel\s", name) else name
 
 
-def _path(head: Head) -> str:
-    """Which log this is: by its header or first object, else by the file's name, else nobody knows."""
+def _header_path(head: Head) -> str:
+    """Which log a tab-separated file is: by its header, else by its name."""
     for line in head.lines:
         if line.startswith("#path"):
-            return line.split(_separator(head))[1]
-    for found in head.objects:
-        named: Any = found.get("_path", found.get("@stream"))
-        if isinstance(named, str):
-            return "" if head.name.startswith("eve") else named
-    stem = re.match(r"([a-z_0-9]+?)(_[0-9-]+)?\.", head.name.lower())
-    known = stem.group(1) if stem else ""
-    return known if known in LOGS else ""
+            return line.removeprefix("#path").strip()
+    return _name_path(head)
+
+
+def _json_path(head: Head) -> str:
+    """Which log a JSON file is by its name, unless its rows say or show that it is another or several."""
+    named = _name_path(head)
+    told = {_row_path(found) for found in head.objects} - {""}
+    shown = {_log_of(set(found)) for found in head.objects} - {""}
+    return named if (told or shown or {named}) == {named} else ""
+
+
+def _log_of(fields: set[str]) -> str:
+    """The log that has these fields."""
+    marked = next((log for log, marks in MARKS.items() if fields & set(marks)), "")
+    short = (
+        "proto" in fields and bool(fields & {"id", "id.orig_h", "id_orig_h"}) and not fields & set(FOREIGN)
+    )
+    return marked or ("conn" if short else "")
+
+
+def _row_path(found: dict[str, Any]) -> str:
+    path: Any = found.get("_path", found.get("@stream"))
+    return path if isinstance(path, str) else ""
+
+
+NAMES = re.compile(
+    "(?:^|[^a-z0-9])(" + "|".join(sorted((*LOGS, *OTHERS), key=len, reverse=True)) + ")(?:[^a-z]|$)"
+)
+
+
+def _name_path(head: Head) -> str:
+    """The log that the file is named after, as in conn.log, dns.00:00:00-01:00:00.log.gz, site_http.json."""
+    stem = re.sub(r"[.](log|json|jsonl|ndjson|gz|zst|bz2|xz|txt)\b", " ", head.name.lower())
+    found = NAMES.search(stem)
+    return found.group(1) if found else ""
