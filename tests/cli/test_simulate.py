@@ -51,3 +51,15 @@ def test_a_file_in_the_way_is_a_storage_error(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "taken").write_text("")
     assert run("simulate", str(tmp_path / "taken"), "--sites", "1", "--hosts", "60", "--days", "1") == 9
     assert "taken" in capsys.readouterr().err
+
+
+def test_red_teams_are_chosen_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    size = ("--sites", "2", "--hosts", "60", "--days", "3", "--json")
+    assert run("simulate", str(tmp_path), *size, "--red-team", "insider", "--red-team", "spread") == 0
+    lines = (tmp_path / "attack.csv").read_text().splitlines()
+    assert {line.rsplit(",", 1)[1] for line in lines[1:]} == {"insider", "spread"}
+    capsys.readouterr()
+    assert run("simulate", str(tmp_path), *size, "--red-team", "none") == 0
+    assert json.loads(capsys.readouterr().out)["attack_events"] == 0
+    assert run("simulate", str(tmp_path), *size, "--red-team", "worm") == 2
+    assert "living-off-admin-paths" in capsys.readouterr().err

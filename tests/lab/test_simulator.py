@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import json
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from entente.logs.ingest import Request, ingest
 from entente.logs.schema import EVENT_SCHEMA
 from entente_lab.simulator import FORMATS, Simulation, SimulationConfig, simulate, write
 from entente_lab.simulator.company import site_sizes
-from entente_lab.simulator.redteam import TECHNIQUES
+from entente_lab.simulator.redteams import TECHNIQUES
 
 WINDOW = 1_800_000_000
 SMALL = SimulationConfig(sites=3, hosts=120, days=4)
@@ -48,13 +49,37 @@ def test_same_seed_gives_the_same_bytes(format: str, tmp_path: Path) -> None:
     assert all(a.read_bytes() == b.read_bytes() for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (SMALL, "b00d61835d7e4949f0907cc271d07a759e1604650c0fe0ea103760fb5ded9ec3"),
+        (SimulationConfig(), "c6b57affb8aa72e34daaf5fdb3d6acebba47343ff900e85b53de2d151da1ddce"),
+        (
+            SimulationConfig(sites=1, hosts=100, days=3, seed=5),
+            "2bc1133e7a438fa432b6a18d6315a045d1805d25c7ceb5d0cec7a680b4a2b272",
+        ),
+    ],
+)
+def test_the_classic_company_is_what_it_always_was(config: SimulationConfig, expected: str) -> None:
+    simulation = simulate(config)
+    digest = hashlib.sha256()
+    for table, columns in (
+        (simulation.events, "time src dst user kind port bytes label"),
+        (simulation.attack, "time src dst user technique protocol step"),
+        (simulation.hosts, "host site role first_day address"),
+    ):
+        for name in columns.split():
+            digest.update("\n".join(map(str, table[name].to_pylist())).encode())
+    assert digest.hexdigest() == expected
+
+
 def test_another_seed_gives_another_company(small: Simulation) -> None:
     other = simulate(SimulationConfig(sites=3, hosts=120, days=4, seed=1))
     assert not other.events.equals(small.events)
 
 
 def test_benign_events_do_not_depend_on_the_red_team(small: Simulation) -> None:
-    calm = simulate(SimulationConfig(sites=3, hosts=120, days=4, red_team=False))
+    calm = simulate(SimulationConfig(sites=3, hosts=120, days=4, red_teams=()))
     benign = small.events.filter(pc.equal(small.events["label"], 0)).drop_columns("bytes")
     assert len(calm.attack) == 0
     assert calm.events.drop_columns("bytes").equals(benign)

@@ -23,7 +23,13 @@ def simulate(
     ] = "lanl",
     activity: Annotated[float, typer.Option(help="Factor on the number of everyday events.")] = 1.0,
     novelty: Annotated[float, typer.Option(help="Factor on benign one-off work: scans, odd jobs ...")] = 1.0,
-    red_team: Annotated[bool, typer.Option(help="Whether an attack takes place, late.")] = True,
+    red_team: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Style of the attack, several if given several times: campaign (default), sessions, spread, "
+            "slow-chain, living-off-admin-paths, insider; or none."
+        ),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -34,7 +40,9 @@ def simulate(
     from entente_lab.simulator import SimulationConfig, write
     from entente_lab.simulator import simulate as play
 
-    config = SimulationConfig(sites, hosts, days, seed, activity, novelty, red_team=red_team)
+    named = red_team or ["campaign"]
+    red_teams = () if named == ["none"] else tuple(named)
+    config = SimulationConfig(sites, hosts, days, seed, activity, novelty, red_teams=red_teams)
     simulation = play(config)
     files = write(simulation, out, format)
     if as_json:

@@ -153,7 +153,7 @@ def simulator_digest() -> str:
     import entente_lab.simulator as simulator
 
     whole = hashlib.sha256()
-    for file in sorted(Path(simulator.__file__).parent.glob("*.py")):
+    for file in sorted(Path(simulator.__file__).parent.rglob("*.py")):
         whole.update(file.read_bytes())
     return whole.hexdigest()[:16]
 

@@ -20,7 +20,12 @@ PORTS = np.array(list(SERVICES.values()))
 SERVICE = {name: number for number, name in enumerate(SERVICES)}
 
 PACKAGES = np.array(["NTLM", "Kerberos", "Negotiate"])
-NTLM = 0
+NTLM, KERBEROS = 0, 1
+PACKAGE_SHARES = (0.85, 0.11, 0.04)
+"""How many pairs use which package, in the classic company."""
+
+LOGONS = np.array(["Network", "RemoteInteractive", "Batch", "NewCredentials"])
+NETWORK, REMOTE, BATCH, RUN_AS = range(4)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +55,39 @@ class Events:
     account: IntArray
     service: IntArray
     package: IntArray
+    logon: IntArray
+    outcome: NDArray[np.bool_]
     label: NDArray[np.int8]
+
+    @classmethod
+    def of(
+        cls,
+        time: IntArray,
+        src: IntArray,
+        dst: IntArray,
+        account: IntArray,
+        service: IntArray,
+        package: IntArray,
+        *,
+        outcome: NDArray[np.bool_] | None = None,
+        label: int = 0,
+    ) -> Events:
+        """Events of one label, successful unless told otherwise, with the logon type of their service."""
+        return cls(
+            time=time,
+            src=src,
+            dst=dst,
+            account=account,
+            service=service,
+            package=package,
+            logon=np.where(service == SERVICE["rdp"], REMOTE, NETWORK),
+            outcome=np.ones(len(time), dtype=np.bool_) if outcome is None else outcome,
+            label=np.full(len(time), label, dtype=np.int8),
+        )
+
+    def take(self, rows: IntArray | NDArray[np.bool_]) -> Events:
+        """Some of the events."""
+        return replace(self, **{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     def __len__(self) -> int:
         return len(self.time)
@@ -101,16 +138,25 @@ class Clocks:
         return seconds
 
 
-def build_clocks(config: SimulationConfig, company: Company) -> Clocks:
-    """Day 0 is a Thursday, so that the first weekend lies in the attack-free part of eight days."""
+def build_clocks(
+    config: SimulationConfig, company: Company, holidays: NDArray[np.bool_] | None = None
+) -> Clocks:
+    """Day 0 is a Thursday, so that the first weekend lies in the attack-free part of eight days.
+
+    `holidays` tells for each site and local day, the first of them being the day before day 0, whether
+    people stay at home as on a weekend.
+    """
     grid = np.append(np.arange(0.0, config.end, STEP), config.end)
     middle = (grid[:-1] + grid[1:]) / 2
     curves = []
-    for hours in company.hours:
+    for site, hours in enumerate(company.hours):
         local = middle / 3600 + hours
         hour, weekday = local % 24, (local // 24 + 3) % 7
+        rest = weekday >= 5
+        if holidays is not None:
+            rest = rest | holidays[site, (local // 24).astype(np.int64) + 1]
         work = np.exp(-(((hour - 10.5) / 2.2) ** 4)) + 0.9 * np.exp(-(((hour - 15.0) / 2.4) ** 4))
-        curves.append((0.03 + work) * np.where(weekday >= 5, 0.1, 1.0) / (0.03 * 24 + 8.0) * 24)
+        curves.append((0.03 + work) * np.where(rest, 0.1, 1.0) / (0.03 * 24 + 8.0) * 24)
     hour = middle / 3600 % 24
     curves.append(np.ones(len(middle)))
     curves.append(24 / 3 * np.exp(-(((hour - 2.5) / 1.5) ** 6)) + 0.01)
@@ -119,7 +165,12 @@ def build_clocks(config: SimulationConfig, company: Company) -> Clocks:
 
 
 def draw_events(
-    habits: Habits, clocks: Clocks, company: Company, config: SimulationConfig, rng: np.random.Generator
+    habits: Habits,
+    clocks: Clocks,
+    company: Company,
+    config: SimulationConfig,
+    rng: np.random.Generator,
+    packages: tuple[float, float, float] = PACKAGE_SHARES,
 ) -> Events:
     """Sessions at the habit's hours, a few events in each; users come a little earlier or later."""
     mean = 2.5  # events per session
@@ -134,16 +185,15 @@ def draw_events(
     shift = rng.normal(0, 2400, len(company))
     time = np.repeat(begin, events) + rng.exponential(240, len(row)) + shift[habits.src[row]]
     # An account keeps to one package towards one host, as machines negotiate the same way each time.
-    package = rng.choice(len(PACKAGES), len(habits), p=[0.85, 0.11, 0.04])
+    package = rng.choice(len(PACKAGES), len(habits), p=packages)
     kept = (time >= habits.born[row]) & (time < np.minimum(habits.died[row], config.end))
     kept &= time >= company.first_day[habits.src[row]] * DAY
     row = row[kept]
-    return Events(
+    return Events.of(
         time=time[kept].astype(np.int64),
         src=habits.src[row],
         dst=habits.dst[row],
         account=habits.account[row],
         service=habits.service[row],
         package=package[row],
-        label=np.zeros(len(row), dtype=np.int8),
     )

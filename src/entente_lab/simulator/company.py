@@ -18,7 +18,7 @@ MIN_SITE = 10
 DOMAIN = "CORP"
 FUNCTIONS = 5  # lines of business that exist at every site and share applications at the head office
 
-WORKSTATION, SERVER, CONTROLLER, ADMIN, SHARED, SCANNER, DEPLOYER = range(7)
+WORKSTATION, SERVER, CONTROLLER, ADMIN, SHARED, SCANNER, DEPLOYER, JUMP, COMMON = range(9)
 ROLES: Final = (
     "workstation",
     "server",
@@ -27,8 +27,10 @@ ROLES: Final = (
     "shared-service",
     "scanner",
     "deployer",
+    "jump-host",
+    "shared-workstation",
 )
-SHORT: Final = ("ws", "srv", "dc", "adm", "app", "scan", "dep")
+SHORT: Final = ("ws", "srv", "dc", "adm", "app", "scan", "dep", "jump", "pool")
 SERVICE_ACCOUNTS: Final = ("svc-scan", "svc-deploy", "svc-backup", "svc-monitor")
 
 SITE_NAMES: Final = (
@@ -36,6 +38,15 @@ SITE_NAMES: Final = (
     "bergen", "brno", "cork", "gdansk", "tartu", "vejle",
 )  # fmt: skip
 HOURS_EAST: Final = (0, 1, -5, 8, 2, -8, 5, -3, 9, 3, -6, 10)  # of the head office
+RED_TEAMS: Final = {
+    "campaign": "one foothold in a branch, then step by step into every site",
+    "sessions": "a few busy sittings with stolen admin credentials",
+    "spread": "one credential, within hours from every reached host to many others",
+    "slow-chain": "one contact every few hours, moving on, with what each host has to steal",
+    "living-off-admin-paths": "an admin's machine, account, hours and usual ways, a little further each day",
+    "insider": "a user with a valid account who opens what is none of the department's business",
+}
+"""Styles of red teams, each with its sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +63,16 @@ class SimulationConfig:
     """Factor on benign one-off work: scans, roll-outs, odd jobs, travellers."""
     quiet: float = 0.6
     """Share of the days, the first ones, without any attack."""
-    red_team: bool = True
+    red_teams: tuple[str, ...] = ("campaign",)
+    """Styles of the attacks that take place (entente_lab.simulator.redteams); none at all is fine."""
 
     def __post_init__(self) -> None:
+        unknown = [name for name in self.red_teams if name not in RED_TEAMS]
+        if unknown or len(set(self.red_teams)) < len(self.red_teams):
+            raise UsageError(
+                f"no red team is called {unknown[0]!r}" if unknown else "a red team is named twice",
+                remedy=f"Choose from {', '.join(RED_TEAMS)}.",
+            )
         if not 1 <= self.sites <= 200:
             raise UsageError(f"{self.sites} sites cannot be simulated", remedy="Choose 1 to 200 sites.")
         if self.hosts < 2 * MIN_SITE * self.sites or self.hosts > 200_000:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from entente_lab.simulator.activity import PACKAGES, SERVICE, Clocks, Events, Habits, join
+from entente_lab.simulator.activity import PACKAGE_SHARES, PACKAGES, SERVICE, Clocks, Events, Habits, join
 from entente_lab.simulator.company import (
     ADMIN,
     DAY,
@@ -139,9 +139,7 @@ def _repeated(
     """Each contact as one to a few events within minutes; nothing after the end, no self loops."""
     row = np.repeat(np.arange(len(src)), rng.geometric(1 / mean, len(src)))
     time = (begin[row] + rng.exponential(60, len(row))).astype(np.int64)
-    package = rng.choice(len(PACKAGES), len(src), p=[0.85, 0.11, 0.04])
+    package = rng.choice(len(PACKAGES), len(src), p=PACKAGE_SHARES)
     kept = (time < config.end) & (src[row] != dst[row])
     time, row = time[kept], row[kept]
-    return Events(
-        time, src[row], dst[row], account[row], service[row], package[row], np.zeros(len(row), dtype=np.int8)
-    )
+    return Events.of(time, src[row], dst[row], account[row], service[row], package[row])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from entente.logs.schema import EVENT_SCHEMA, MICROSECONDS
 from entente_lab.simulator.activity import (
+    LOGONS,
     PACKAGES,
     PORTS,
-    SERVICES,
     Events,
     build_clocks,
     draw_events,
@@ -22,7 +22,26 @@ from entente_lab.simulator.activity import (
 from entente_lab.simulator.company import ROLES, Company, IntArray, SimulationConfig, build_company
 from entente_lab.simulator.habits import build_habits
 from entente_lab.simulator.novelty import build_roll_outs, draw_one_offs
-from entente_lab.simulator.redteam import Attack, draw_attack
+from entente_lab.simulator.redteams import STYLES, Attack, Scene
+
+STREAMS = 40
+"""Streams of random numbers; a stream does not depend on how many there are."""
+RED_TEAM_STREAMS = {
+    "campaign": 5,
+    "sessions": 10,
+    "spread": 11,
+    "slow-chain": 12,
+    "living-off-admin-paths": 13,
+    "insider": 14,
+}
+ATTACK_SCHEMA = pa.schema(
+    [
+        ("time", pa.int64()),
+        *((name, pa.string()) for name in ("src", "dst", "user", "technique", "protocol", "step")),
+        ("outcome", pa.bool_()),
+        ("red_team", pa.string()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +50,7 @@ class Simulation:
 
     `events` has the columns of EVENT_SCHEMA and is sorted by time (second 0 is midnight at the head
     office); `hosts` has host, site, role, first_day, address; `attack` has time (microseconds), src,
-    dst, user, technique (ATT&CK id), protocol, step.
+    dst, user, technique (ATT&CK id), protocol, step, outcome, red_team, in time order.
     """
 
     config: SimulationConfig
@@ -43,8 +62,8 @@ class Simulation:
 def simulate(config: SimulationConfig | None = None) -> Simulation:
     """Play the company's days; the same configuration gives the same tables, bit for bit."""
     config = config or SimulationConfig()
-    # One stream per concern: switching the red team off leaves the benign events as they are.
-    streams = [np.random.default_rng(seed) for seed in np.random.SeedSequence(config.seed).spawn(7)]
+    # One stream per concern: another red team leaves the benign events as they are.
+    streams = [np.random.default_rng(seed) for seed in np.random.SeedSequence(config.seed).spawn(STREAMS)]
     company = build_company(config, streams[0])
     clocks = build_clocks(config, company)
     habits = join(
@@ -53,37 +72,36 @@ def simulate(config: SimulationConfig | None = None) -> Simulation:
             build_roll_outs(config, company, clocks, streams[2]),
         ]
     )
-    attack = draw_attack(config, company, clocks, streams[5])
-    events = join(
+    benign = join(
         [
             draw_events(habits, clocks, company, config, streams[3]),
             draw_one_offs(config, company, clocks, streams[4]),
-            attack.events,
         ]
     )
+    scene = Scene.of(config, company, clocks, benign)
+    attacks = [STYLES[name](scene, streams[RED_TEAM_STREAMS[name]]) for name in config.red_teams]
+    events = join([benign, *(attack.events for attack in attacks)])
     order = np.lexsort((events.label, events.account, events.dst, events.src, events.time))
     volume = streams[6].lognormal(8.0, 1.5, len(events)).astype(np.int64) + 120
     return Simulation(
         config,
         _event_table(events, order, volume, company),
         _host_table(company),
-        _attack_table(attack, company),
+        _attack_table(attacks, company),
     )
 
 
 def _event_table(events: Events, order: IntArray, volume: IntArray, company: Company) -> pa.Table:
-    ports = PORTS[events.service[order]].astype(np.int32)
     columns = {
         "time": pa.array(events.time[order] * MICROSECONDS),
         "src": _words(company.names, events.src[order]),
         "dst": _words(company.names, events.dst[order]),
         "user": _words(company.accounts, events.account[order]),
         "kind": _words(PACKAGES, events.package[order]),
-        "logon": pc.if_else(pa.array(ports == SERVICES["rdp"]), "RemoteInteractive", "Network"),
-        "port": pa.array(ports),
+        "logon": _words(LOGONS, events.logon[order]),
+        "port": pa.array(PORTS[events.service[order]].astype(np.int32)),
         "bytes": pa.array(volume[order]),
-        # Failed attempts are not simulated.
-        "outcome": pa.repeat(pa.scalar(True), len(order)),
+        "outcome": pa.array(events.outcome[order]),
         "label": pa.array(events.label[order]),
     }
     return pa.table(columns, schema=EVENT_SCHEMA)
@@ -107,16 +125,23 @@ def _host_table(company: Company) -> pa.Table:
     )
 
 
-def _attack_table(attack: Attack, company: Company) -> pa.Table:
-    steps, row = attack.steps, attack.step.tolist()
-    return pa.table(
-        {
-            "time": pa.array(attack.events.time * MICROSECONDS, pa.int64()),
-            "src": _words(company.names, attack.events.src),
-            "dst": _words(company.names, attack.events.dst),
-            "user": _words(company.accounts, attack.events.account),
-            "technique": pa.array([steps[i].technique for i in row], pa.string()),
-            "protocol": pa.array([steps[i].protocol for i in row], pa.string()),
-            "step": pa.array([steps[i].name for i in row], pa.string()),
-        }
-    )
+def _attack_table(attacks: Sequence[Attack], company: Company) -> pa.Table:
+    tables = [
+        pa.table(
+            {
+                "time": pa.array(attack.events.time * MICROSECONDS, pa.int64()),
+                "src": _words(company.names, attack.events.src),
+                "dst": _words(company.names, attack.events.dst),
+                "user": _words(company.accounts, attack.events.account),
+                "technique": pa.array([attack.steps[i].technique for i in attack.step], pa.string()),
+                "protocol": pa.array([attack.steps[i].protocol for i in attack.step], pa.string()),
+                "step": pa.array([attack.steps[i].name for i in attack.step], pa.string()),
+                "outcome": pa.array(attack.events.outcome),
+                "red_team": pa.array([attack.style] * len(attack.events), pa.string()),
+            },
+            schema=ATTACK_SCHEMA,
+        )
+        for attack in attacks
+    ]
+    whole = pa.concat_tables([ATTACK_SCHEMA.empty_table(), *tables]).combine_chunks()
+    return whole.take(pa.array(np.argsort(whole["time"].to_numpy(), kind="stable")))

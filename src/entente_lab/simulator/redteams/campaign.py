@@ -1,68 +1,22 @@
-"""The attack: one foothold, a look around, a stolen credential, and slow steps into other sites."""
+"""The red team of the classic company: one foothold, a look around, a stolen credential, slow steps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from entente_lab.simulator.activity import NTLM, SERVICE, Clocks, Events
-from entente_lab.simulator.company import (
-    ADMIN,
-    CONTROLLER,
-    SERVER,
-    SHARED,
-    WORKSTATION,
-    Company,
-    IntArray,
-    SimulationConfig,
-)
+from entente_lab.simulator.activity import NTLM, SERVICE, Events
+from entente_lab.simulator.company import ADMIN, CONTROLLER, SERVER, SHARED, WORKSTATION, Company, IntArray
+from entente_lab.simulator.redteams.base import LATERAL, Attack, Scene, Step
 
 SERVER_APPEAL = 6.0
 """How much likelier a server is to be chosen as a target than a workstation."""
-LATERAL = {"smb": "T1021.002", "wmi": "T1047", "rdp": "T1021.001", "winrm": "T1021.006"}
-"""Protocol of a lateral movement -> ATT&CK technique."""
-TECHNIQUES = {
-    "T1021.001": "Remote Desktop Protocol",
-    "T1021.002": "SMB/Windows Admin Shares",
-    "T1021.006": "Windows Remote Management",
-    "T1047": "Windows Management Instrumentation",
-    "T1018": "Remote System Discovery",
-    "T1135": "Network Share Discovery",
-    "T1558.003": "Kerberoasting",
-    "T1039": "Data from Network Shared Drive",
-    "T1074.002": "Remote Data Staging",
-}
-"""Every technique the red team uses, with ATT&CK's name for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One contact the red team makes: which host, to which, as whom, and why."""
-
-    src: int
-    dst: int
-    account: int
-    technique: str
-    protocol: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Attack:
-    """The red team's events, in time order, and the step each belongs to."""
-
-    events: Events
-    step: IntArray
-    steps: tuple[Step, ...]
-
-
-def draw_attack(
-    config: SimulationConfig, company: Company, clocks: Clocks, rng: np.random.Generator
-) -> Attack:
+def campaign(scene: Scene, rng: np.random.Generator) -> Attack:
     """Times follow the entry site's working hours in the main, in the order of the steps."""
-    steps = _campaign(company, rng) if config.red_team else []
-    entry = int(company.site[steps[0].src]) if steps else 0
+    config, company, clocks = scene.config, scene.company, scene.clocks
+    steps = _campaign(company, rng)
+    entry = int(company.site[steps[0].src])
     # Blend working hours with a flat clock: operators also work at night.
     total = 0.75 * clocks.total[entry] + 0.25 * clocks.total[clocks.always]
     low, high = np.interp([config.attack_start, config.end - 3600], clocks.grid, total)
@@ -82,16 +36,16 @@ def draw_attack(
         chosen: IntArray = np.array(values, dtype=np.int64)[row]
         return chosen
 
-    events = Events(
+    events = Events.of(
         time=time,
         src=column([step.src for step in steps]),
         dst=column([step.dst for step in steps]),
         account=column([step.account for step in steps]),
         service=column([SERVICE[step.protocol] for step in steps]),
         package=np.full(len(row), NTLM),
-        label=np.ones(len(row), dtype=np.int8),
+        label=1,
     )
-    return Attack(events, row, tuple(steps))
+    return Attack("campaign", events, row, tuple(steps))
 
 
 def _campaign(company: Company, rng: np.random.Generator) -> list[Step]:
