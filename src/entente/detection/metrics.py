@@ -85,19 +85,24 @@ def evaluate(
     window_seconds: float,
     budgets: Sequence[int] = (3, 5, 10),
     sources: ArrayLike | None = None,
+    alerts: ArrayLike | None = None,
 ) -> Metrics:
     """Metrics of scored edges.
 
     `windows` are window numbers, or starts in microseconds as in scores.parquet; an alert is a score
-    *above* the threshold, which is one number or one per edge. Without labels only the number of alerts
-    is known. AP treats a group of equal scores as one step; recall at a budget is the expected value
-    over a random order of equal scores. `sources` (names or numbers) add the figures per source.
+    *above* the threshold, which is one number or one per edge, unless `alerts` says which edges were
+    raised (an edge of two silos may be raised by the one whose score is not counted). Without labels
+    only the number of alerts is known. AP treats a group of equal scores as one step; recall at a budget
+    is the expected value over a random order of equal scores. `sources`
+    (names or numbers) add the figures per source.
     """
     score, window = _finite(scores), np.asarray(windows, dtype=np.int64)
     if len(window) != len(score):
         raise GraphError(f"{len(score)} scores but {len(window)} windows")
-    limit = np.broadcast_to(np.asarray(threshold, dtype=np.float64), score.shape)
-    alert = score > limit
+    if alerts is None:
+        alert = score > np.broadcast_to(np.asarray(threshold, dtype=np.float64), score.shape)
+    else:
+        alert = np.asarray(alerts, dtype=bool)
     typical = _typical(threshold)
     days = _days(window, window_seconds)
     if labels is None:

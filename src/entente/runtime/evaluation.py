@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from entente.artifacts import replacing
 from entente.config import BaselineOptions, Detection
-from entente.detection.metrics import Metrics, evaluate
+from entente.detection.scored import ScoredEdges, unite
 from entente.detection.thresholds import learn_threshold
 from entente.detectors import create
 from entente.detectors.base import Detector, GraphShape, State
@@ -22,53 +22,35 @@ from entente.runtime.assembly import Dataset, SiloData
 NEVER = float(np.finfo(np.float32).max)
 """Threshold of a silo that has not one benign edge to learn it from."""
 
+SCORES = pa.schema(
+    [
+        ("window", pa.int64()),
+        ("src", pa.dictionary(pa.int32(), pa.string())),
+        ("dst", pa.dictionary(pa.int32(), pa.string())),
+        ("score", pa.float32()),
+        ("threshold", pa.float32()),
+        ("alert", pa.bool_()),
+        ("silo", pa.dictionary(pa.int32(), pa.string())),
+        ("own_source", pa.bool_()),
+        ("label", pa.uint8()),
+    ]
+)
+"""Columns of scores.parquet; `label` only where the log has labels."""
+
 BASELINES = ("first-seen", "pair-frequency", "rare-target", "novelty-burst")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """Test edges with their scores. `window` is the window's start in microseconds."""
-
-    window: NDArray[np.int64]
-    src: NDArray[np.str_]
-    dst: NDArray[np.str_]
-    score: NDArray[np.float32]
-    threshold: NDArray[np.float32]  # of the silo that scored the edge
-    label: NDArray[np.uint8] | None
-    silo: NDArray[np.str_]
-    window_seconds: float
-
-    def metrics(self, budgets: tuple[int, ...]) -> Metrics:
-        """Ranking by score; an alert is what exceeds the threshold of the silo that scored it."""
-        return evaluate(
-            self.score, self.label, self.window, self.threshold, self.window_seconds, budgets, self.src
-        )
-
-    def table(self) -> pa.Table:
-        columns: dict[str, Any] = {
-            "window": self.window,
-            "src": pa.array(self.src.tolist(), pa.string()),
-            "dst": pa.array(self.dst.tolist(), pa.string()),
-            "score": self.score,
-            "threshold": self.threshold,
-            "silo": pa.array(self.silo.tolist(), pa.string()),
-        }
-        if self.label is not None:
-            columns["label"] = self.label
-        return pa.table(columns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
     """One method's outcome on a dataset."""
 
-    scored: dict[str, Scored]
+    scored: dict[str, ScoredEdges]
     thresholds: dict[str, float]
     states: dict[str, State]
     detection: Detection
 
-    def overall(self) -> Scored:
-        """Every edge once: one that two silos see counts with the higher score, as either would alert."""
+    def overall(self) -> ScoredEdges:
+        """Every edge once, with the score of the silo that owns its source; see `unite`."""
         return unite(list(self.scored.values()))
 
     def metrics(self) -> dict[str, Any]:
@@ -102,17 +84,21 @@ def score_silo(
     return scores, threshold, state
 
 
-def label_scores(silo: SiloData, scores: NDArray[np.float32], threshold: float) -> Scored:
+def label_scores(silo: SiloData, scores: NDArray[np.float32], threshold: float) -> ScoredEdges:
     test = silo.test
-    return Scored(
+    return ScoredEdges(
+        hosts=silo.names,
+        silos=(silo.name,),
+        thresholds=(threshold,),
+        width=test.width,
         window=test.start + test.window_of_edge() * test.width,
-        src=silo.names[test.src],
-        dst=silo.names[test.dst],
+        src=test.src,
+        dst=test.dst,
         score=scores,
-        threshold=np.full(len(scores), threshold, dtype=np.float32),
+        silo=np.zeros(len(scores), dtype=np.int16),
+        own_source=silo.own[test.src],
+        alert=scores > np.float32(threshold),
         label=test.label,
-        silo=np.full(len(scores), silo.name),
-        window_seconds=test.width / 1_000_000,
     )
 
 
@@ -125,45 +111,27 @@ def evaluate_rule(dataset: Dataset, rule: str, detection: Detection) -> Evaluati
     return evaluate_models(dataset, detectors, detection)
 
 
-def unite(parts: list[Scored]) -> Scored:
-    """Several silos' scored edges as one set, each (window, src, dst) once with its highest score."""
-    labels = [part.label for part in parts if part.label is not None]
-    whole = Scored(
-        window=np.concatenate([p.window for p in parts]),
-        src=np.concatenate([p.src for p in parts]),
-        dst=np.concatenate([p.dst for p in parts]),
-        score=np.concatenate([p.score for p in parts]),
-        threshold=np.concatenate([p.threshold for p in parts]),
-        label=np.concatenate(labels) if len(labels) == len(parts) else None,
-        silo=np.concatenate([p.silo for p in parts]),
-        window_seconds=parts[0].window_seconds,
-    )
-    hosts, ends = np.unique(np.concatenate([whole.src, whole.dst]), return_inverse=True)
-    edges = len(whole.src)
-    pair = ends[:edges].astype(np.int64) * len(hosts) + ends[edges:]
-    # An alert of either silo is an alert, so the higher margin over the own threshold goes first.
-    order = np.lexsort((-(whole.score - whole.threshold), pair, whole.window))
-    first = np.ones(edges, dtype=bool)
-    first[1:] = (np.diff(whole.window[order]) != 0) | (np.diff(pair[order]) != 0)
-    groups = np.cumsum(first) - 1
-    kept = order[first]
-    best = whole.score[kept].copy()
-    np.maximum.at(best, groups, whole.score[order])
-    return replace(
-        whole,
-        window=whole.window[kept],
-        src=whole.src[kept],
-        dst=whole.dst[kept],
-        score=best,
-        threshold=whole.threshold[kept],
-        label=None if whole.label is None else whole.label[kept],
-        silo=whole.silo[kept],
-    )
-
-
 def write_scores(path: Path, evaluation: Evaluation) -> None:
+    """scores.parquet: one row per edge and silo that sees it."""
     import pyarrow.parquet as pq
 
-    tables = [scored.table() for scored in evaluation.scored.values()]
-    with replacing(path) as temporary:
-        pq.write_table(pa.concat_tables(tables, promote_options="default"), temporary)
+    schema = SCORES if any(s.label is not None for s in evaluation.scored.values()) else SCORES.remove(8)
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+        for scored in evaluation.scored.values():
+            writer.write_table(_table(scored, schema))
+
+
+def _table(scored: ScoredEdges, schema: pa.Schema) -> pa.Table:
+    hosts = pa.array(scored.hosts.tolist(), pa.string())
+    columns: dict[str, Any] = {
+        "window": scored.window,
+        "src": pa.DictionaryArray.from_arrays(scored.src, hosts),
+        "dst": pa.DictionaryArray.from_arrays(scored.dst, hosts),
+        "score": scored.score,
+        "threshold": scored.threshold,
+        "alert": scored.alert,
+        "silo": pa.DictionaryArray.from_arrays(scored.silo.astype(np.int32), list(scored.silos)),
+        "own_source": scored.own_source,
+        "label": pa.nulls(len(scored), pa.uint8()) if scored.label is None else scored.label,
+    }
+    return pa.table([columns[name] for name in schema.names], schema=schema)

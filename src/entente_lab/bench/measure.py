@@ -5,19 +5,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from entente.config import Experiment
 from entente.detection.metrics import Metrics, pr_curve
+from entente.detection.scored import ScoredEdges
 from entente.partition.base import read_silos
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import load_dataset, trained_detector
-from entente.runtime.evaluation import Evaluation, Scored, evaluate_models
+from entente.runtime.evaluation import Evaluation, evaluate_models
 from entente.runtime.local import fit
 
 CURVE_POINTS = 100
@@ -71,26 +70,18 @@ def detection(experiment: Experiment, evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def seen_by_silos(whole: Scored, owners: Mapping[str, str], *, augmentation: bool) -> dict[str, Scored]:
+def seen_by_silos(
+    whole: ScoredEdges, owners: Mapping[str, str], *, augmentation: bool
+) -> dict[str, ScoredEdges]:
     """The central model's scores of the edges that each silo sees; `owners` is {host: silo}."""
-    ends = [np.array([owners.get(host, "") for host in names.tolist()]) for names in (whole.src, whole.dst)]
+    owner = np.array([owners.get(host, "") for host in whole.hosts.tolist()])
     found = {}
     for name in sorted(set(owners.values())):
-        from_own, to_own = ends[0] == name, ends[1] == name
+        from_own, to_own = (owner == name)[whole.src], (owner == name)[whole.dst]
         seen = from_own | to_own if augmentation else from_own & to_own
         if seen.any():
-            found[name] = chosen(whole, seen)
+            found[name] = whole.chosen(seen)
     return found
-
-
-def chosen(scored: Scored, keep: NDArray[np.bool_]) -> Scored:
-    """Some of the scored edges."""
-    columns: dict[str, Any] = {
-        item.name: column[keep]
-        for item in fields(scored)
-        if isinstance(column := getattr(scored, item.name), np.ndarray)
-    }
-    return replace(scored, **columns)
 
 
 def flat(metrics: Metrics) -> dict[str, Any]:

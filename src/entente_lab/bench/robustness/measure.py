@@ -17,13 +17,14 @@ from typing import Any, Literal
 import numpy as np
 
 from entente.config import BaselineOptions, Experiment
+from entente.detection.scored import ScoredEdges, unite
 from entente.detection.thresholds import learn_threshold
 from entente.detectors import create
 from entente.detectors.base import Detector
 from entente.errors import DetectorError, FederationError
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import Dataset, load_dataset, trained_detector
-from entente.runtime.evaluation import NEVER, Scored, label_scores, unite
+from entente.runtime.evaluation import NEVER, label_scores
 from entente.runtime.local import fit, make_silo
 from entente_lab.attacks.base import Attacker
 from entente_lab.bench.measure import shortened
@@ -105,7 +106,10 @@ def judge(
 
 
 def figures(
-    strict: list[Scored], loose: list[Scored], local: list[Scored], local_loose: list[Scored]
+    strict: list[ScoredEdges],
+    loose: list[ScoredEdges],
+    local: list[ScoredEdges],
+    local_loose: list[ScoredEdges],
 ) -> dict[str, float | None]:
     whole = unite(strict).metrics((10,))
     return {
@@ -120,27 +124,22 @@ def figures(
     }
 
 
-def missed(parts: list[Scored]) -> float | None:
+def missed(parts: list[ScoredEdges]) -> float | None:
     """Share of malicious edges that none of the silos alerts on."""
     recall = unite(parts).metrics(()).recall
     return None if recall is None else 1.0 - recall
 
 
-def either(model: Mapping[str, Scored], rule: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Alerts of the model or of a rule beside it, as scores 1 and 0."""
-    found = {}
-    for name, one in model.items():
-        alert = (one.score > one.threshold) | (rule[name].score > rule[name].threshold)
-        half = np.full(len(alert), 0.5, dtype=np.float32)
-        found[name] = replace(one, score=alert.astype(np.float32), threshold=half)
-    return found
+def either(model: Mapping[str, ScoredEdges], baseline: Mapping[str, ScoredEdges]) -> dict[str, ScoredEdges]:
+    """Alerts of the model or of a baseline beside it; scores stay the model's."""
+    return {name: replace(one, alert=one.alert | baseline[name].alert) for name, one in model.items()}
 
 
 def score_at(
     dataset: Dataset, detectors: Mapping[str, Detector], levels: Iterable[float]
-) -> list[dict[str, Scored]]:
+) -> list[dict[str, ScoredEdges]]:
     """Every silo's scored test edges, once per share of false alarms that its threshold is learnt for."""
-    found: list[dict[str, Scored]] = [{} for _ in levels]
+    found: list[dict[str, ScoredEdges]] = [{} for _ in levels]
     for name, silo in dataset.silos.items():
         detector = detectors[name]
         trained, state = detector.score(silo.train, detector.initial_state(silo.train))
