@@ -46,6 +46,10 @@ def ingest(
     on_bad: Annotated[
         str, typer.Option("--on-bad", help="quarantine = set bad rows aside, fail = stop at the first.")
     ] = "quarantine",
+    max_expansion: Annotated[
+        int,
+        typer.Option("--max-expansion", help="Times its size a compressed file may unfold to; 0 = no limit."),
+    ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more about each file.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
@@ -67,6 +71,7 @@ def ingest(
         hosts=hosts,
         timezone=timezone,
         on_bad=on_bad,
+        max_expansion=max_expansion,
     )
     planned = plan(request)
     if not quiet:

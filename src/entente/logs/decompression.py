@@ -8,7 +8,7 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -18,31 +18,95 @@ from entente.errors import LogError, MissingExtraError
 
 PIECE = 1 << 22
 COMPRESSED_PIECE = 1 << 16
-"""Smaller, because it may unfold a thousandfold."""
+ZSTD_PIECE = 1 << 10
+"""zstd cannot be told to stop: four bytes may unfold to 128 kB, so that this much unfolds to 32 MB."""
+XZ_MEMORY = 1 << 29
 Chunks = Iterator[bytes]
 Progress = Callable[[int], None]
 
 
 class Decompressor(Protocol):
-    """What zlib, bz2, lzma and zstandard have in common."""
+    """One compressed stream, unfolded in pieces of a bounded size."""
+
+    def unfold(self, data: bytes) -> Chunks:
+        """The plain text of the next `data`; nothing more is taken once the stream has ended."""
+        ...
 
     @property
     def eof(self) -> bool: ...
     @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
+    def unused_data(self) -> bytes:
+        """What came after the end of the stream."""
+        ...
 
 
-def _zstd() -> Decompressor:
-    made: Decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
-    return made
+class _Gzip:
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(31)
+
+    def unfold(self, data: bytes) -> Chunks:
+        plain = self._stream.decompress(data, PIECE)
+        while plain:
+            yield plain
+            if self._stream.eof or (len(plain) < PIECE and not self._stream.unconsumed_tail):
+                return
+            plain = self._stream.decompress(self._stream.unconsumed_tail, PIECE)
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+
+class _Library:
+    """bz2 and lzma, which share an interface."""
+
+    def __init__(self, stream: bz2.BZ2Decompressor | lzma.LZMADecompressor) -> None:
+        self._stream = stream
+
+    def unfold(self, data: bytes) -> Chunks:
+        yield self._stream.decompress(data, PIECE)
+        while not self._stream.eof and not self._stream.needs_input:
+            yield self._stream.decompress(b"", PIECE)
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._stream = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+        self._after = b""
+
+    def unfold(self, data: bytes) -> Chunks:
+        for start in range(0, len(data), ZSTD_PIECE):
+            yield self._stream.decompress(data[start : start + ZSTD_PIECE])
+            if self._stream.eof:
+                self._after = self._stream.unused_data + data[start + ZSTD_PIECE :]
+                return
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._after
 
 
 MAGIC: dict[bytes, tuple[str, Callable[[], Decompressor]]] = {
-    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(31)),
-    b"\x28\xb5\x2f\xfd": ("zstd", _zstd),
-    b"BZh": ("bzip2", bz2.BZ2Decompressor),
-    b"\xfd7zXZ\x00": ("xz", lzma.LZMADecompressor),
+    b"\x1f\x8b": ("gzip", _Gzip),
+    b"\x28\xb5\x2f\xfd": ("zstd", _Zstd),
+    b"BZh": ("bzip2", lambda: _Library(bz2.BZ2Decompressor())),
+    b"\xfd7zXZ\x00": ("xz", lambda: _Library(lzma.LZMADecompressor(memlimit=XZ_MEMORY))),
 }
 
 
@@ -51,7 +115,13 @@ def opened(path: Path, member: str | None, progress: Progress) -> Iterator[Chunk
     """The text of a file, or of a member of a zip archive, in pieces."""
     with path.open("rb") as file:
         if member is not None:
-            with zipfile.ZipFile(file) as archive, archive.open(member) as inner:
+            with ExitStack() as stack:
+                try:
+                    archive = stack.enter_context(zipfile.ZipFile(file))
+                    inner = stack.enter_context(archive.open(member))
+                # Encrypted members and unknown methods of compression end in the latter two.
+                except (zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:
+                    raise _damaged(path, "zip", str(error)) from error
                 yield _decompressed(inner, path, progress, zipped=True)
         elif file.read(8) == b"ElfFile\x00":
             yield _evtx(path, progress)
@@ -71,9 +141,7 @@ def _decompressed(file: IO[bytes], path: Path, progress: Progress, *, zipped: bo
             progress(len(piece))
             yield piece
             piece = file.read(PIECE)
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise _damaged(path, "zip", str(error)) from error
-    except zlib.error as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         if not zipped:
             raise
         raise _damaged(path, "zip", str(error)) from error
@@ -94,9 +162,9 @@ def _members(
                     if not piece:
                         break
                     current = make()
-                plain = current.decompress(piece)
-                if plain:
-                    yield plain
+                for plain in current.unfold(piece):
+                    if plain:
+                        yield plain
                 piece = current.unused_data if current.eof else b""
                 if current.eof:
                     current = None
@@ -127,6 +195,11 @@ def _evtx(path: Path, progress: Progress) -> Chunks:
         for record in evtx.PyEvtxParser(str(path)).records_json():
             if record is not None:
                 yield json.dumps(json.loads(record["data"])).encode() + b"\n"
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OSError) as error:
+        raise _damaged(path, "evtx", str(error)) from error
+    except BaseException as error:
+        # A panic of the parser, which is written in Rust, is not an Exception in Python.
+        if type(error).__name__ != "PanicException":
+            raise
         raise _damaged(path, "evtx", str(error)) from error
     progress(path.stat().st_size)

@@ -15,6 +15,7 @@ from entente.logs.pipeline import Observer, Piece, Pipeline
 from entente.logs.plan import AUTO, Job, Plan, make_plan
 from entente.logs.quarantine import Quarantine
 from entente.logs.refine import Refinement, read_hosts, read_labels, read_zone
+from entente.logs.sources import MAX_EXPANSION
 from entente.logs.store import EventWriter, replacing_directory
 
 DEFAULT_ENGINE = "duckdb"
@@ -35,6 +36,8 @@ class Request:
     timezone: str | None = None
     on_bad: str = "quarantine"
     workers: int | None = None
+    max_expansion: int = MAX_EXPANSION
+    """Times its size on disk that a compressed file may unfold to; 0 is no limit."""
 
 
 @dataclass
@@ -59,9 +62,11 @@ def plan(request: Request) -> Plan:
     """Which files would be read, and how; raises what `ingest` would raise before reading."""
     if request.on_bad not in ON_BAD:
         raise UsageError(f"--on-bad is {' or '.join(ON_BAD)}, not {request.on_bad!r}")
+    if request.max_expansion < 0:
+        raise UsageError("--max-expansion is a number of times, or 0 for no limit")
     engine_named(request.engine)
     options = replace(request.options, keyed=request.labels is not None)
-    return make_plan(request.sources, request.format, options)
+    return make_plan(request.sources, request.format, options, request.max_expansion)
 
 
 def ingest(request: Request, observer: Observer | None = None, planned: Plan | None = None) -> Manifest:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from entente.errors import LogError, UsageError
 from entente.logs.formats import format_named, recognise
 from entente.logs.formats.base import Format, Head, Layout, Options, Skip
-from entente.logs.sources import LogFile, find_files, read_head
+from entente.logs.sources import MAX_EXPANSION, LogFile, find_files, read_head
 
 AUTO = "auto"
 
@@ -37,12 +37,14 @@ class Plan:
         return list({job.format.name: job.format for job in self.jobs}.values())
 
 
-def make_plan(arguments: Sequence[str], format_name: str, options: Options) -> Plan:
+def make_plan(
+    arguments: Sequence[str], format_name: str, options: Options, max_expansion: int = MAX_EXPANSION
+) -> Plan:
     """Look at the beginning of every file: one the user named must fit, one found in a folder may not."""
     wanted = None if format_name == AUTO else format_named(format_name)
     jobs: list[Job] = []
     skipped: dict[str, str] = {}
-    files = find_files(arguments)
+    files = find_files(arguments, max_expansion)
     for file in files:
         head = read_head(file)
         chosen = _choose(file, head, wanted)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from entente.errors import LogError, UsageError
 from entente.logs.formats.base import Format
 from entente.logs.schema import MICROSECONDS
-from entente.logs.sources import LogFile, opened_log
+from entente.logs.sources import text_beside
 
 QUARTER = 900 * MICROSECONDS
 """Offsets of time zones change at multiples of a quarter of an hour."""
@@ -78,9 +78,7 @@ def read_labels(path: Path, formats: list[Format]) -> pa.Array:
             remedy="Formats that do: see `entente formats`. Others carry labels in a column, or none.",
         )
     format = able[0]
-    with opened_log(LogFile(path, str(path))) as chunks:
-        text = b"".join(chunks).decode("utf-8", "replace")
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in text_beside(path).splitlines()]
     filled = [number for number, line in enumerate(lines) if line]
     keys = format.label_keys([lines[number] for number in filled])
     for number, key in zip(filled, keys, strict=True):
@@ -99,14 +97,11 @@ def read_labels(path: Path, formats: list[Format]) -> pa.Array:
 
 def read_hosts(path: Path) -> dict[str, str]:
     """Address -> name, from a JSON object or a CSV file of two columns."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LogError(f"cannot be read ({error})", where=path) from error
+    text = text_beside(path)
     if text.lstrip().startswith("{"):
         try:
             pairs = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise LogError(f"is not valid JSON ({error})", where=path) from error
         return {str(address): str(name) for address, name in pairs.items()}
     names = {}

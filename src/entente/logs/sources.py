@@ -18,6 +18,10 @@ from entente.logs.manifest import MANIFEST
 HEAD_BYTES = 1 << 16
 LONGEST_LINE = 1 << 26
 BLOCK_BYTES = 8 << 20
+MAX_EXPANSION = 200
+"""Times its size on disk that a file may unfold to. Logs rarely reach 100, a bomb has 1,000 and more."""
+HARMLESS = 64 << 20
+"""Text that any file may unfold to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class LogFile:
     """Found in a directory or by a glob, so that it may turn out to be something else."""
     size: int = 0
     """Bytes to read, for progress."""
+    most: int | None = None
+    """Bytes of text that the file may unfold to; more is taken for a decompression bomb."""
 
     @property
     def name(self) -> str:
@@ -42,8 +48,11 @@ class LogFile:
         return f"{self.path}!{self.member}" if self.member else str(self.path)
 
 
-def find_files(arguments: Sequence[str]) -> list[LogFile]:
-    """Every file the arguments lead to, in a fixed order; a LogError where an argument leads nowhere."""
+def find_files(arguments: Sequence[str], max_expansion: int = MAX_EXPANSION) -> list[LogFile]:
+    """Every file the arguments lead to, in a fixed order; a LogError where an argument leads nowhere.
+
+    A file may unfold to `max_expansion` times its size on disk, or to 64 MB; 0 is no limit.
+    """
     found: dict[tuple[Path, str | None], LogFile] = {}
     for argument in arguments:
         path = Path(argument)
@@ -67,8 +76,9 @@ def find_files(arguments: Sequence[str]) -> list[LogFile]:
                 )
         listed = paths != [path]
         for file in sorted(paths, key=_natural):
-            for member, size in _members(file):
-                found.setdefault((file, member), LogFile(file, argument, member, listed, size))
+            for member, size, stored in _members(file):
+                most = max(HARMLESS, stored * max_expansion) if max_expansion else None
+                found.setdefault((file, member), LogFile(file, argument, member, listed, size, most))
     return list(found.values())
 
 
@@ -95,21 +105,30 @@ def _natural(path: Path) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
 
 
-def _members(file: Path) -> list[tuple[str | None, int]]:
-    """(member, bytes) for each file in a zip archive; the file itself when it is none."""
+def _members(file: Path) -> list[tuple[str | None, int, int]]:
+    """(member, bytes to read, bytes on disk) of each file in a zip archive; of the file itself elsewhere."""
     try:
         with file.open("rb") as opened_file:
+            size = file.stat().st_size
             if opened_file.read(4) != b"PK\x03\x04":
-                return [(None, file.stat().st_size)]
+                return [(None, size, size)]
         with zipfile.ZipFile(file) as archive:
             members = sorted(
-                (info.filename, info.file_size) for info in archive.infolist() if not info.is_dir()
+                (info.filename, info.file_size, info.compress_size)
+                for info in archive.infolist()
+                if not info.is_dir()
             )
     except OSError as error:
         raise unreadable(file, error) from error
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         raise LogError(f"is a damaged zip archive ({error})", where=file, remedy="Fetch it again.") from error
-    return [(name, size) for name, size in members if not Path(name).name.startswith((".", "_"))]
+    if sum(stored for _, _, stored in members) > size:
+        raise LogError(
+            "is a zip archive whose members overlap, as in a decompression bomb",
+            where=file,
+            remedy="Ask for the logs in another form.",
+        )
+    return [entry for entry in members if not Path(entry[0]).name.startswith((".", "_"))]
 
 
 def unreadable(file: Path | str, error: OSError) -> LogError:
@@ -123,9 +142,32 @@ def opened_log(file: LogFile, progress: Callable[[int], None] | None = None) -> 
     """The file's text in pieces of any size; `progress` hears how many bytes on disk were read."""
     try:
         with opened(file.path, file.member, progress or (lambda _: None)) as chunks:
-            yield chunks
+            yield chunks if file.most is None else _limited(chunks, file, file.most)
     except OSError as error:
         raise unreadable(str(file), error) from error
+
+
+def _limited(chunks: Chunks, file: LogFile, most: int) -> Chunks:
+    unfolded = 0
+    for chunk in chunks:
+        unfolded += len(chunk)
+        if unfolded > most:
+            raise LogError(
+                f"unfolds to more than {most / 1e6:,.0f} MB of text, far more than a log of its size",
+                where=str(file),
+                remedy="If you trust the file, allow more, such as --max-expansion 5000; 0 is no limit.",
+            )
+        yield chunk
+
+
+def text_beside(path: Path) -> str:
+    """The whole text of a file that goes with the logs, such as labels or names; it may be compressed."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from error
+    with opened_log(LogFile(path, str(path), most=max(HARMLESS, size * MAX_EXPANSION))) as chunks:
+        return b"".join(chunks).decode("utf-8-sig", "replace")
 
 
 def read_head(file: LogFile) -> Head:
