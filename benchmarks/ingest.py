@@ -43,14 +43,14 @@ print(time.perf_counter() - start, time.process_time() - cpu)
 OURS = """
 import sys, time
 from pathlib import Path
-from entente.logs.events import window_counts
+from entente.graphs.snapshots import read_timeline
 from entente.logs.formats.base import Options
 from entente.logs.ingest import Request, ingest
 import duckdb, ibis
 start, cpu = time.perf_counter(), time.process_time()
 ingest(Request([sys.argv[1]], Path(sys.argv[2]), "lanl-auth", Options(ntlm=True), sys.argv[3]))
 if sys.argv[4] == "windows":
-    window_counts(Path(sys.argv[2]), 1800 * 1_000_000)
+    read_timeline(Path(sys.argv[2]), 1800)
 print(time.perf_counter() - start, time.process_time() - cpu)
 """
 

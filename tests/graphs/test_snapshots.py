@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from entente.errors import GraphError
 from entente.graphs.augmentation import silo_graph
 from entente.graphs.identity import SharedIndex
-from entente.graphs.snapshots import Timeline, as_static, read_timeline, timeline_from_events
+from entente.graphs.snapshots import Timeline, as_static, read_timeline
 from entente.logs.events import write_events
 from entente.logs.schema import EVENT_SCHEMA, MICROSECONDS
 
@@ -83,10 +83,21 @@ def test_windows_keep_their_place_when_a_silo_is_silent(tmp_path: Path) -> None:
 @settings(max_examples=40, deadline=None)
 @given(rows=events, mine=st.sets(st.sampled_from(HOSTS)), augmentation=st.booleans(), merged=st.booleans())
 def test_a_silo_sees_exactly_the_edges_that_touch_its_hosts(
-    rows: list[tuple[int, str, str, int]], mine: set[str], augmentation: bool, merged: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[int, str, str, int]],
+    mine: set[str],
+    augmentation: bool,
+    merged: bool,
 ) -> None:
+    folder = tmp_path_factory.mktemp("events") / "e"
+    write_events(event_table(rows), folder)
     rows = [r for r in rows if r[1] != r[2]]
-    timeline = timeline_from_events(event_table(rows), 0, 10 * MICROSECONDS, 6)
+    timeline = read_timeline(folder, 10, 0, 60, merged=merged)
+    if merged:
+        first: dict[tuple[int, str, str], int] = {}
+        for t, s, d, _ in sorted(rows):
+            first.setdefault((t // 10, s, d), t)
+        rows = [(t, s, d, 0) for (_, s, d), t in first.items()]
     silo = silo_graph(
         timeline,
         np.isin(timeline.hosts, list(mine)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from entente.errors import LogError, StorageError, UsageError
-from entente.logs.events import load_events, read_manifest, scan_events, window_counts, write_events
+from entente.logs.events import load_events, read_manifest, scan_events, write_events
 from entente.logs.schema import DAY, EVENT_SCHEMA
 
 
@@ -98,32 +97,6 @@ def test_an_unknown_column_is_named(tmp_path: Path) -> None:
         list(scan_events(tmp_path / "events", ["source"]))
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "origin"),
-    [(None, None, None), (DAY + 9, None, None), (7, 2 * DAY, DAY), (None, None, 5)],
-)
-def test_window_counts_agree_with_a_plain_count(
-    tmp_path: Path, start: int | None, end: int | None, origin: int | None
-) -> None:
-    table = some_events(6000, seed=3)
-    write_events(table, tmp_path / "events")
-    window = 1_800_000_000
-    count: dict[tuple[int, str, str], int] = defaultdict(int)
-    first: dict[tuple[int, str, str], int] = {}
-    label: dict[tuple[int, str, str], int | None] = {}
-    for row in table.to_pylist():
-        if row["src"] == row["dst"] or (start and row["time"] < start) or (end and row["time"] >= end):
-            continue
-        key = ((row["time"] - (start or 0 if origin is None else origin)) // window, row["src"], row["dst"])
-        count[key] += 1
-        first[key] = min(first.get(key, row["time"]), row["time"])
-        labels = [x for x in (label.get(key), row["label"]) if x is not None]
-        label[key] = max(labels) if labels else None
-    expected = [(*key, count[key], first[key], label[key]) for key in sorted(count)]
-    got = window_counts(tmp_path / "events", window, start, end, origin)
-    assert [tuple(row.values()) for row in got.to_pylist()] == expected
-
-
 def test_a_directory_that_is_no_event_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="does not exist"):
         read_manifest(tmp_path / "nowhere")
@@ -158,13 +131,12 @@ def as_version_1(path: Path) -> None:
 def test_a_directory_without_outcome_and_logon_is_still_read(tmp_path: Path) -> None:
     events = tmp_path / "events"
     write_events(some_events(2000), events)
-    counts = window_counts(events, DAY)
     as_version_1(events)
     assert read_manifest(events).missing == ("logon", "outcome")
     back = load_events(events)
     assert back.schema.equals(EVENT_SCHEMA)
     assert back["outcome"].null_count == back["logon"].null_count == 2000
-    assert window_counts(events, DAY).equals(counts)
+    assert load_events(events, encoded=True)["outcome"].null_count == 2000
 
 
 def test_a_directory_of_an_unknown_version_is_refused_with_the_command_that_renews_it(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def silo_graph(
         weight=timeline.weight[keep],
         label=None if timeline.label is None else timeline.label[keep],
         merged=timeline.merged,
+        context=None if timeline.context is None else timeline.context[keep],
     )
     return SiloGraph(graph.in_order(), names, own[order])
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from entente.errors import GraphError
+from entente.graphs.context import NOTHING, EdgeContext
+from entente.graphs.merging import Edges, Merger
 from entente.graphs.temporal import Float32, Int32, Int64, TemporalGraph
+from entente.logs.events import read_manifest
 from entente.logs.schema import MICROSECONDS
 
 MAX_WINDOWS = 10_000_000
@@ -36,6 +35,7 @@ class Timeline:
     weight: Float32
     label: NDArray[np.uint8] | None
     merged: bool
+    context: EdgeContext | None = None
 
     @property
     def num_windows(self) -> int:
@@ -49,13 +49,15 @@ def read_timeline(
     end: float | None = None,
     *,
     merged: bool = True,
+    context: bool = False,
 ) -> Timeline:
     """Read an event directory into windows of `width` seconds.
 
     The first window begins at `start`, or at the multiple of `width` before the first event.
-    Events before `start` or from `end` on are left out; self loops are dropped.
+    Events before `start` or from `end` on are left out; self loops are dropped. With `merged`,
+    all events of a (source, target) pair in a window are one edge. `context` also reads what the events of
+    an edge say besides their number.
     """
-    from entente.logs.events import load_events, read_manifest, window_counts
 
     manifest = read_manifest(events)
     step = round(width * MICROSECONDS)
@@ -74,48 +76,34 @@ def read_timeline(
             where=events,
             remedy="Choose a wider window, or start and end; one wrong clock is enough for this.",
         )
-    if merged:
-        return timeline_from_counts(window_counts(events, step, first, last), first, step, windows)
-    table = load_events(events, ["time", "src", "dst", "label"], first, last)
-    table = table.filter(pc.not_equal(table["src"], table["dst"]))
-    return timeline_from_events(table, first, step, windows)
+    merger = Merger(events, first, step, windows, context=context)
+    edges = merger.merged(manifest, last) if merged else merger.single(manifest, last)
+    return timeline_from_edges(edges, merger.hosts.array(), first, step, windows, merged=merged)
 
 
-def timeline_from_counts(counts: pa.Table, start: int, width: int, windows: int) -> Timeline:
-    """From one row per (window, src, dst), with `count` and `first_time`; windows count from `start`."""
-    window = _int64(counts["window"])
-    hosts, src, dst = _index_hosts(counts["src"], counts["dst"])
-    order = np.lexsort((dst, src, window))
+def timeline_from_edges(
+    edges: Edges, names: NDArray[np.str_], start: int, width: int, windows: int, *, merged: bool
+) -> Timeline:
+    """Edges sorted as a graph's are, between hosts sorted by name; `names` are what their codes stand for."""
+    order = np.argsort(names, kind="stable")
+    place = np.empty(len(names), dtype=np.int32)
+    place[order] = np.arange(len(names), dtype=np.int32)
+    src, dst = place[edges.src], place[edges.dst]
+    sorting = np.lexsort((dst, src, edges.window if merged else edges.time))
+    said = (edges.label != NOTHING).any()
     return Timeline(
-        hosts=hosts,
+        hosts=names[order],
         start=start,
         width=width,
-        offsets=_offsets(window, windows),
-        src=src[order],
-        dst=dst[order],
-        time=_int64(counts["first_time"])[order],
-        weight=_int64(counts["count"])[order].astype(np.float32),
-        label=_labels(counts["label"], order),
-        merged=True,
-    )
-
-
-def timeline_from_events(events: pa.Table, start: int, width: int, windows: int) -> Timeline:
-    """From single events, each an edge of its own, sorted by time."""
-    time = _int64(events["time"])
-    hosts, src, dst = _index_hosts(events["src"], events["dst"])
-    order = np.lexsort((dst, src, time))
-    return Timeline(
-        hosts=hosts,
-        start=start,
-        width=width,
-        offsets=_offsets((time - start) // width, windows),
-        src=src[order],
-        dst=dst[order],
-        time=time[order],
-        weight=np.ones(len(time), dtype=np.float32),
-        label=_labels(events["label"], order),
-        merged=False,
+        offsets=_offsets(edges.window, windows),
+        src=src[sorting],
+        dst=dst[sorting],
+        time=edges.time[sorting],
+        weight=edges.count[sorting].astype(np.float32),
+        # An event that nobody labelled among labelled ones counts as benign.
+        label=np.maximum(edges.label[sorting], 0).astype(np.uint8) if said else None,
+        merged=merged,
+        context=None if edges.context is None else edges.context[sorting],
     )
 
 
@@ -148,32 +136,3 @@ def as_static(graph: TemporalGraph) -> TemporalGraph:
 def _offsets(window: Int64, windows: int) -> Int64:
     counts = np.bincount(window, minlength=windows)
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-
-
-def _index_hosts(src: Any, dst: Any) -> tuple[NDArray[np.str_], Int32, Int32]:
-    """Sorted host names, and both ends of every edge as positions in them."""
-    encoded = pa.chunked_array(_chunks(src) + _chunks(dst), type=pa.string()).combine_chunks()
-    encoded = pc.dictionary_encode(encoded)
-    names = np.asarray(encoded.dictionary.to_pylist(), dtype=np.str_)
-    order = np.argsort(names, kind="stable")
-    place = np.empty(len(names), dtype=np.int32)
-    place[order] = np.arange(len(names), dtype=np.int32)
-    numbers = place[encoded.indices.to_numpy(zero_copy_only=False)]
-    return names[order], numbers[: len(src)], numbers[len(src) :]
-
-
-def _chunks(column: Any) -> list[Any]:
-    plain = column.cast(pa.string()) if column.type != pa.string() else column
-    chunks: Iterable[Any] = plain.chunks if isinstance(plain, pa.ChunkedArray) else [plain]
-    return list(chunks)
-
-
-def _int64(column: Any) -> Int64:
-    return np.asarray(column.to_numpy(), dtype=np.int64)
-
-
-def _labels(column: Any, order: Int64) -> NDArray[np.uint8] | None:
-    """Labels with unknown counted as benign; None when nobody labelled anything."""
-    if column.null_count == len(column):
-        return None
-    return np.asarray(column.fill_null(0).to_numpy(), dtype=np.uint8)[order]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.errors import GraphError
+from entente.graphs.context import EdgeContext
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -41,6 +42,9 @@ class TemporalGraph:
     label: NDArray[np.uint8] | None = None
     features: Float32 | None = None  # [edges, F]
     merged: bool = True  # one edge per (src, dst) and window
+    context: EdgeContext | None = (
+        None  # accounts, kinds, ports and outcome of the edges, where they were read
+    )
 
     def __post_init__(self) -> None:
         edges = len(self.src)
@@ -49,6 +53,8 @@ class TemporalGraph:
             lengths.add(len(self.label))
         if self.features is not None:
             lengths.add(len(self.features))
+        if self.context is not None:
+            lengths.add(len(self.context))
         if len(lengths) != 1 or int(self.offsets[0]) != 0:
             raise GraphError("edge arrays of a temporal graph differ in length")
         if edges and (int(max(self.src.max(), self.dst.max())) >= len(self.rows)):
@@ -111,4 +117,5 @@ class TemporalGraph:
             "weight": self.weight[chosen],
             "label": None if self.label is None else self.label[chosen],
             "features": None if self.features is None else self.features[chosen],
+            "context": None if self.context is None else self.context[chosen],
         }

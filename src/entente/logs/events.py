@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -12,21 +11,17 @@ import pyarrow.dataset as ds
 from entente.errors import LogError
 from entente.logs.manifest import Manifest, Source, read_manifest, write_manifest
 from entente.logs.schema import COLUMNS, DAY, EVENT_SCHEMA, REQUIRED
-from entente.logs.store import EventWriter, day_name, day_number, encode, replacing_directory
-
-__all__ = ["Manifest", "load_events", "read_manifest", "scan_events", "window_counts", "write_events"]
-
-WINDOW_SCHEMA = pa.schema(
-    [
-        pa.field("window", pa.int64(), nullable=False),
-        pa.field("src", pa.string(), nullable=False),
-        pa.field("dst", pa.string(), nullable=False),
-        pa.field("count", pa.int64(), nullable=False),
-        pa.field("first_time", pa.int64(), nullable=False),
-        pa.field("label", pa.int8()),
-    ]
+from entente.logs.store import (
+    ENCODED_SCHEMA,
+    NAMES,
+    EventWriter,
+    day_name,
+    day_number,
+    encode,
+    replacing_directory,
 )
-"""Columns of `window_counts`."""
+
+__all__ = ["Manifest", "load_events", "read_manifest", "scan_events", "write_events"]
 
 
 def scan_events(
@@ -34,8 +29,13 @@ def scan_events(
     columns: Sequence[str] = COLUMNS,
     start: int | None = None,
     end: int | None = None,
+    *,
+    encoded: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The events with start <= time < end (microseconds), day by day, in stored order within a day."""
+    """The events with start <= time < end (microseconds), day by day, in stored order within a day.
+
+    With `encoded`, columns of names are dictionaries: much smaller where few names fill many rows.
+    """
     files = event_files(path, start, end)
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
@@ -48,7 +48,12 @@ def scan_events(
     if end is not None:
         before = ds.field("time") < end
         wanted = before if wanted is None else wanted & before
-    dataset = ds.dataset([str(file) for file in files], schema=EVENT_SCHEMA, format="parquet")
+    options = ds.ParquetReadOptions(dictionary_columns=NAMES if encoded else None)
+    dataset = ds.dataset(
+        [str(file) for file in files],
+        schema=ENCODED_SCHEMA if encoded else EVENT_SCHEMA,
+        format=ds.ParquetFileFormat(read_options=options),
+    )
     for batch in dataset.to_batches(columns=list(columns), filter=wanted):
         if batch.num_rows:
             yield batch
@@ -59,10 +64,13 @@ def load_events(
     columns: Sequence[str] = COLUMNS,
     start: int | None = None,
     end: int | None = None,
+    *,
+    encoded: bool = False,
 ) -> pa.Table:
     """`scan_events` as one table in memory."""
-    schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns if name in COLUMNS])
-    return pa.Table.from_batches(scan_events(path, columns, start, end), schema)
+    whole = ENCODED_SCHEMA if encoded else EVENT_SCHEMA
+    schema = pa.schema([whole.field(name) for name in columns if name in COLUMNS])
+    return pa.Table.from_batches(scan_events(path, columns, start, end, encoded=encoded), schema)
 
 
 def event_files(path: Path, start: int | None = None, end: int | None = None) -> list[Path]:
@@ -74,43 +82,6 @@ def event_files(path: Path, start: int | None = None, end: int | None = None) ->
         if (start is None or first + DAY > start) and (end is None or first < end):
             files.append(file)
     return sorted(files)
-
-
-def window_counts(
-    path: Path,
-    window_us: int,
-    start: int | None = None,
-    end: int | None = None,
-    origin: int | None = None,
-) -> pa.Table:
-    """Events with start <= time < end, counted per (window, src, dst) and sorted by these three.
-
-    Window w spans [origin + w * window_us, origin + (w + 1) * window_us); the origin is `start` where
-    it is given and 0 otherwise, unless named itself. Self loops are dropped;
-    `label` is the largest label of the pair's events in the window, null when none has one.
-    """
-    import duckdb
-
-    files = event_files(path, start, end)
-    if not files:
-        return WINDOW_SCHEMA.empty_table()
-    bounds: list[str] = ["src <> dst"]
-    values: list[Any] = [[str(file) for file in files]]
-    for bound, value in (("time >= ?", start), ("time < ?", end)):
-        if value is not None:
-            bounds.append(bound)
-            values.append(value)
-    zero = origin if origin is not None else start or 0
-    # Floor division, so that times before the origin fall into negative windows.
-    query = f"""
-        SELECT CAST(floor((time - {int(zero)}) / {int(window_us)}) AS BIGINT) AS "window", src, dst,
-               count(*) AS count, min(time) AS first_time, max(label) AS label
-        FROM read_parquet(?, hive_partitioning = false) WHERE {" AND ".join(bounds)}
-        GROUP BY ALL ORDER BY "window", src, dst
-    """  # noqa: S608 - only integers are put in
-    with duckdb.connect() as connection:
-        counted = connection.sql(query, params=values).to_arrow_table()
-    return counted.cast(WINDOW_SCHEMA)
 
 
 def write_events(

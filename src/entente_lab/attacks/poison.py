@@ -114,4 +114,5 @@ def add_edges(graph: TemporalGraph, window: Int64, src: Int32, dst: Int32) -> Te
         weight=weight[order],
         label=None,
         features=features,
+        context=None,  # invented edges have no accounts
     )

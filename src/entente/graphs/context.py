@@ -1,0 +1,101 @@
+"""What the events of an edge say besides their number: accounts, kinds, ports, outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+TOP = 3
+"""How many of the most frequent values an edge keeps per column."""
+NOTHING = -1
+"""In codes, counts and sums: there is no such value."""
+NAMED = ("user", "kind", "logon")
+"""Event columns of text, which become codes."""
+COLUMNS = (*NAMED, "port")
+"""Event columns of which the most frequent values are kept."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frequent:
+    """One event column over the events of each edge: its most frequent values, and how many differ."""
+
+    values: NDArray[Any]  # what the codes stand for: names, or port numbers
+    top: Int32  # [edges, TOP]: codes, the most frequent first, ties by name; NOTHING where there are fewer
+    distinct: Int32  # [edges]: how many different values; 0 where no event of the edge has one
+
+    def of(self, edge: int) -> tuple[Any, ...]:
+        """The most frequent values of one edge."""
+        codes = self.top[edge]
+        return tuple(self.values[codes[codes != NOTHING]].tolist())
+
+    def __getitem__(self, chosen: Any) -> Frequent:
+        return Frequent(self.values, self.top[chosen], self.distinct[chosen])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EdgeContext:
+    """The context of edges, one entry per edge; a column that no event has is None."""
+
+    last_time: Int64  # of the edge's last event, microseconds
+    bytes: Int64 | None = None  # NOTHING where no event of the edge has a number of bytes
+    failures: Int32 | None = None  # events that failed; NOTHING where no event has an outcome
+    user: Frequent | None = None
+    kind: Frequent | None = None
+    logon: Frequent | None = None
+    port: Frequent | None = None
+
+    def __len__(self) -> int:
+        return len(self.last_time)
+
+    def __getitem__(self, chosen: Any) -> EdgeContext:
+        """The context of the chosen edges: a slice, a mask or numbers of edges."""
+        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        sliced: dict[str, Any] = {name: None if p is None else p[chosen] for name, p in parts.items()}
+        return EdgeContext(**sliced)
+
+
+class Codes:
+    """Text -> numbers, in the order of appearance."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {}
+
+    def encode(self, names: Iterable[str]) -> Int32:
+        number = self._number
+        return np.array([number.setdefault(name, len(number)) for name in names], dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._number)
+
+    def array(self) -> NDArray[np.str_]:
+        return np.array(list(self._number), dtype=np.str_)
+
+
+def most_frequent(edge: Int64, rank: Int64, edges: int) -> tuple[Int32, Int32]:
+    """Per edge the TOP most frequent ranks, ties to the lower one, and how many ranks differ.
+
+    `edge` and `rank` describe one event each; a rank of NOTHING is left out.
+    """
+    known = rank != NOTHING
+    top = np.full((edges, TOP), NOTHING, dtype=np.int32)
+    if not known.any():
+        return top, np.zeros(edges, dtype=np.int32)
+    ranks = int(rank.max()) + 1
+    pairs, count = np.unique(edge[known] * ranks + rank[known], return_counts=True)
+    owner, value = np.divmod(pairs, ranks)
+    distinct = np.bincount(owner, minlength=edges)
+    order = np.lexsort((-count, owner))  # stable: the lower rank first among equals
+    place = np.arange(len(order)) - np.repeat(np.cumsum(distinct) - distinct, distinct)
+    order, place = order[place < TOP], place[place < TOP]
+    top[owner[order], place] = value[order]
+    return top, distinct.astype(np.int32)
