@@ -118,3 +118,16 @@ def test_an_event_directory_that_is_not_there_is_a_log_error(
     )
     assert run(*words) == 4
     assert "none" in capsys.readouterr().err
+
+
+def test_internal_prefixes_decide_which_hosts_become_silos(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    rows = [(f"142.20.56.{n}", f"10.{n // 4}.0.{m}") for n in range(8) for m in range(3)]
+    table = {"time": list(range(len(rows))), "src": [a for a, _ in rows], "dst": [b for _, b in rows]}
+    write_events(pa.table(table), tmp_path / "events")
+    words = ("split", tmp_path / "events", "--method", "block-model", "-k", "2", "--view", "flows")
+    assert run(*words, "--internal", "142.20.0.0/16", "--out", tmp_path / "silos.csv", "-q") == 0
+    silo_of = read_silos(tmp_path / "silos.csv").as_dict()
+    assert {silo_of[f"142.20.56.{n}"] for n in range(4)} != {silo_of[f"142.20.56.{n}"] for n in range(4, 8)}
+    assert run(*words[:3], "subnet", "--internal", "10.0.0.0/8", "--out", tmp_path / "x.csv") != 0

@@ -91,7 +91,7 @@ def test_optc_ids_and_addresses_become_labels_and_names(shared_data: Path, tmp_p
         "SysClient0201.systemia.com",
         "SysClient0203.systemia.com",
     )
-    assert (events[1]["src"], events[1]["dst"]) == ("fe80::1", "ff02::fb")
+    assert (events[1]["src"], events[1]["dst"]) == ("SysClient0201.systemia.com", "8.8.8.8")
     assert manifest.labels["matched"] == 1
 
 

@@ -172,4 +172,12 @@ def test_imbalance_counts_cross_edges_for_both_silos_and_once_in_total() -> None
     assert (y.hosts, y.events, y.edges, y.cross_edges) == (2, 7, 3, 1)
     assert (table.edges, table.cross_edges) == (4, 1)
     assert table.hosts_deviation == 0
-    assert table.events_deviation == pytest.approx(4)
+    assert table.events_deviation == pytest.approx(8 / 2**0.5)
+
+
+def test_the_deviation_is_the_samples_as_in_the_papers_table_of_743_and_71_hosts() -> None:
+    silo_of = {f"a{n}": "large" for n in range(743)} | {f"b{n}": "small" for n in range(71)}
+    table = measure_imbalance(Assignment.from_mapping(silo_of), make_pairs([("a0", "b0", 1)]))
+    assert round(table.hosts_deviation) == 475
+    alone = measure_imbalance(Assignment.from_mapping({"a": "x", "b": "x"}), make_pairs([("a", "b", 1)]))
+    assert (alone.hosts_deviation, alone.events_deviation) == (0.0, 0.0)

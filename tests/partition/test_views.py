@@ -59,10 +59,27 @@ def test_flows_join_internal_with_external_hosts_by_service_and_direction(tmp_pa
 
 
 def test_ports_put_every_host_on_top_in_both_directions(tmp_path: Path) -> None:
-    events = store(tmp_path / "e", [(None, "a", "b", None, 22), (None, "a", "a", None, 22)])
+    events = store(tmp_path / "e", [(None, "a", "b", "6", 22), (None, "a", "a", "6", 22)])
     view = build_view(events)
     assert (view.name, view.hosts) == ("ports", "top")
-    assert links(view) == {("a", "b", "22-out", 1.0), ("b", "a", "22-in", 1.0)}
+    assert links(view) == {("a", "b", "6-22-out", 1.0), ("b", "a", "6-22-in", 1.0)}
+
+
+def test_a_port_of_two_protocols_is_two_types(tmp_path: Path) -> None:
+    events = store(tmp_path / "e", [(None, "a", "b", "6", 53), (None, "a", "b", "17", 53)])
+    assert set(build_view(events, "ports").graph.types) == {"6-53-in", "6-53-out", "17-53-in", "17-53-out"}
+
+
+def test_internal_is_what_the_prefixes_say_and_not_what_is_private(tmp_path: Path) -> None:
+    rows = [(None, f"142.20.56.{n}", "10.0.0.9", "tcp", 445) for n in range(3)]
+    events = store(tmp_path / "e", [*rows, (None, "142.20.56.0", "142.20.57.1", "tcp", 445)])
+    assert build_view(events, "flows").graph.tops == ("10.0.0.9",)  # private ones only
+    view = build_view(events, "flows", ["142.20.0.0/16"])
+    assert view.graph.tops == ("142.20.56.0", "142.20.56.1", "142.20.56.2")
+    assert view.graph.bottoms == ("10.0.0.9",)
+    assert build_view(events, "auto", ["142.20.0.0/16"]).name == "flows"
+    with pytest.raises(UsageError, match="is no prefix"):
+        build_view(events, "flows", ["142.20.1.0/16"])
 
 
 def test_rare_ports_are_one_type(tmp_path: Path) -> None:

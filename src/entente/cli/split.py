@@ -40,6 +40,14 @@ def split(
     view: Annotated[
         str, typer.Option(help="block-model: auth (users x hosts), flows (internal x external), ports, auto.")
     ] = "auto",
+    internal: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="flows: the company's own addresses, such as 142.20.0.0/16; may be repeated. "
+            "Private ones if omitted.",
+        ),
+    ] = None,
     starts: Annotated[int, typer.Option(min=1, help="block-model: random starts, best one kept.")] = 12,
     seed: Annotated[int, typer.Option(min=0, help="Of the block model and of the reference graph.")] = 0,
     as_json: Json = False,
@@ -56,7 +64,7 @@ def split(
     from entente.partition.pairs import cover, host_pairs
     from entente.partition.subnet import from_subnets, read_subnets
 
-    _check(method, hosts, column, subnets)
+    _check(method, hosts, column, subnets, internal)
     console = remarks(quiet, verbose)
     pairs = host_pairs(events)
     facts: dict[str, Any] = {"method": method}
@@ -66,7 +74,7 @@ def split(
         assert subnets is not None
         known = from_subnets(read_subnets(subnets), pairs.hosts.tolist())
     else:
-        known, facts["block_model"] = _block_model(events, view, k, starts, seed)
+        known, facts["block_model"] = _block_model(events, view, tuple(internal or ()), k, starts, seed)
     assignment = cover(known, pairs)
     placed = sum(host not in known for host in pairs.hosts.tolist())
     write_silos(out, assignment)
@@ -84,7 +92,13 @@ def split(
         console.print(line)
 
 
-def _check(method: str, hosts: Path | None, column: str | None, subnets: Path | None) -> None:
+def _check(
+    method: str,
+    hosts: Path | None,
+    column: str | None,
+    subnets: Path | None,
+    internal: list[str] | None,
+) -> None:
     if method not in METHODS:
         raise UsageError(f"unknown method {method!r}", remedy=f"Choose one of {', '.join(METHODS)}.")
     if method == "column" and hosts is None and column is None:
@@ -94,14 +108,16 @@ def _check(method: str, hosts: Path | None, column: str | None, subnets: Path | 
         )
     if method == "subnet" and subnets is None:
         raise UsageError("--method subnet needs --subnets", remedy="Give a table with columns silo,cidr.")
+    if internal and method != "block-model":
+        raise UsageError(f"--internal does nothing with --method {method}", remedy="Leave it out.")
 
 
 def _block_model(
-    events: Path, view: str, k: int | None, starts: int, seed: int
+    events: Path, view: str, internal: tuple[str, ...], k: int | None, starts: int, seed: int
 ) -> tuple[dict[str, str], dict[str, Any]]:
     from entente.partition.views import build_view, fit_silos
 
-    chosen = build_view(events, view)
+    chosen = build_view(events, view, internal)
     known, model = fit_silos(chosen, k, starts=starts, seed=seed)
     return known, {
         "view": chosen.name,

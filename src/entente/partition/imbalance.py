@@ -24,7 +24,7 @@ class SiloShare:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """All silos, and how far they spread. Cross-silo edges are counted once here."""
+    """All silos, and how far they spread (sample deviation). Cross-silo edges are counted once here."""
 
     silos: tuple[SiloShare, ...]
     hosts_deviation: float
@@ -52,11 +52,16 @@ def measure_imbalance(assignment: Assignment, pairs: Pairs) -> Imbalance:
         )
     return Imbalance(
         silos=tuple(rows),
-        hosts_deviation=float(np.std([row.hosts for row in rows])),
-        events_deviation=float(np.std([row.events for row in rows])),
+        hosts_deviation=_deviation([row.hosts for row in rows]),
+        events_deviation=_deviation([row.events for row in rows]),
         edges=len(pairs.src),
         cross_edges=int(cross.sum()),
     )
+
+
+def _deviation(counts: list[int]) -> float:
+    """Sample standard deviation, as the paper's table has it; 0 for one silo."""
+    return float(np.std(counts, ddof=1)) if len(counts) > 1 else 0.0
 
 
 def owners(assignment: Assignment, pairs: Pairs) -> IntArray:

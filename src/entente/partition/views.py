@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,10 +19,12 @@ from entente.partition.pairs import count_events
 MOST_TYPES = 20
 """Kinds or ports that are types of their own; the rarer ones are one type together."""
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 VIEWS: Final = {
     "auth": "users x hosts they log on to, by authentication kind (LANL)",
     "flows": "internal x external hosts, by service and direction (OpTC)",
-    "ports": "hosts x hosts, by port and direction (Pivoting)",
+    "ports": "hosts x hosts, by protocol, port and direction (Pivoting)",
 }
 
 
@@ -34,15 +37,21 @@ class View:
     hosts: Literal["top", "bottom"]
 
 
-def build_view(events: Path, name: str = "auto") -> View:
+def build_view(events: Path, name: str = "auto", internal: Sequence[str] = ()) -> View:
     """Read the events as one of VIEWS; auto = auth when most events name a user, else flows when a tenth
-    of the links crosses the border between private and public addresses, else ports."""
+    of the links crosses the border between internal and external hosts, else ports.
+
+    `internal` are the company's own prefixes (142.20.0.0/16); without them private addresses are internal.
+    """
     if name not in (*VIEWS, "auto"):
         raise UsageError(f"unknown view {name!r}", remedy=f"Choose auto, {', '.join(VIEWS)}.")
+    networks = read_prefixes(internal)
     table = count_events(events, ("user", "src", "dst", "kind", "port"))
     if name == "auto":
-        name = _suitable(table)
-    return {"auth": _auth, "flows": _flows, "ports": _ports}[name](table)
+        name = _suitable(table, networks)
+    if name == "flows":
+        return _flows(table, networks)
+    return _auth(table) if name == "auth" else _ports(table)
 
 
 def fit_silos(
@@ -66,19 +75,36 @@ def fit_silos(
     return {host: f"silo{block}" for host, block in zip(names, blocks.tolist(), strict=True)}, model
 
 
-def is_internal(host: str) -> bool:
-    """Names are internal; addresses are when they are private (RFC 1918, RFC 4193, link-local ...)."""
+def read_prefixes(internal: Sequence[str]) -> tuple[Network, ...]:
+    """Prefixes such as 142.20.0.0/16."""
+    found = []
+    for text in internal:
+        try:
+            found.append(ipaddress.ip_network(text.strip()))
+        except ValueError as error:
+            raise UsageError(
+                f"--internal {text!r} is no prefix ({error})", remedy="Example: --internal 142.20.0.0/16"
+            ) from error
+    return tuple(found)
+
+
+def is_internal(host: str, networks: Sequence[Network] = ()) -> bool:
+    """Names are internal; addresses are when they lie in `networks`.
+
+    Without networks, private addresses are internal (RFC 1918, RFC 4193, link-local ...).
+    """
     try:
-        return ipaddress.ip_address(host).is_private
+        address = ipaddress.ip_address(host)
     except ValueError:
         return True
+    return any(address in network for network in networks) if networks else address.is_private
 
 
-def _suitable(table: pa.Table) -> str:
+def _suitable(table: pa.Table, networks: Sequence[Network]) -> str:
     named = pc.sum(table.filter(pc.is_valid(table["user"]))["events"]).as_py() or 0
     if 2 * named > pc.sum(table["events"]).as_py():
         return "auth"
-    src, dst = _internal(table["src"]), _internal(table["dst"])
+    src, dst = _internal(table["src"], networks), _internal(table["dst"], networks)
     crossing = pc.sum(pc.not_equal(src, dst)).as_py() or 0
     return "flows" if 10 * crossing > len(table) else "ports"
 
@@ -95,16 +121,17 @@ def _auth(table: pa.Table) -> View:
     return View("auth", graph, "bottom")
 
 
-def _flows(table: pa.Table) -> View:
-    src, dst = _internal(table["src"]), _internal(table["dst"])
+def _flows(table: pa.Table, networks: Sequence[Network]) -> View:
+    src, dst = _internal(table["src"], networks), _internal(table["dst"], networks)
     out = table.filter(pc.and_(src, pc.invert(dst)))
     into = table.filter(pc.and_(dst, pc.invert(src)))
     if not len(out) + len(into):
         raise UsageError(
-            "no event crosses between private and public addresses", remedy="Choose --view ports or auth."
+            "no event crosses between internal and external hosts",
+            remedy="Name the company's own prefixes with --internal, or choose --view ports or auth.",
         )
     both = pa.concat_tables([out, into])
-    service = _frequent(pc.binary_join_element_wise(_text(both["kind"]), _text(both["port"]), "-"))
+    service = _service(both)
     direction = pa.array(["-out"] * len(out) + ["-in"] * len(into))
     graph = build_bipartite(
         _list(out["src"], into["dst"]),
@@ -117,20 +144,25 @@ def _flows(table: pa.Table) -> View:
 
 def _ports(table: pa.Table) -> View:
     table = table.filter(pc.not_equal(table["src"], table["dst"]))
-    port = _frequent(_text(table["port"]))
+    service = _service(table)
     # Every pair in both directions, so that each host stands on top with all it does and suffers.
     graph = build_bipartite(
         _list(table["src"], table["dst"]),
         _list(table["dst"], table["src"]),
-        _list(_suffixed(port, "-out"), _suffixed(port, "-in")),
+        _list(_suffixed(service, "-out"), _suffixed(service, "-in")),
         _list(table["events"], table["events"]),
     )
     return View("ports", graph, "top")
 
 
-def _internal(hosts: pa.ChunkedArray) -> pa.Array:
+def _service(table: pa.Table) -> pa.ChunkedArray:
+    """Protocol (or program) and port of every link."""
+    return _frequent(pc.binary_join_element_wise(_text(table["kind"]), _text(table["port"]), "-"))
+
+
+def _internal(hosts: pa.ChunkedArray, networks: Sequence[Network]) -> pa.Array:
     names = hosts.unique()
-    known = pa.array([is_internal(name) for name in names.to_pylist()], pa.bool_())
+    known = pa.array([is_internal(name, networks) for name in names.to_pylist()], pa.bool_())
     return known.take(pc.index_in(hosts, value_set=names).combine_chunks())
 
 
