@@ -131,7 +131,7 @@ def over_flare(root: Path, silos: list[str], shaped: bool) -> dict[str, object]:
         started.append(process.start(coordinator))
         for silo in silos:
             site = Site.load(kits[silo])
-            site.settle(root / silo / "events", None)
+            site.save_settings(root / silo / "events", None)
             started.append(launch(site, silo if shaped else None))
         submit.gather(coordinator)
         idle = [memory(pid) for pid in started]

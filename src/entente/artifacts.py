@@ -1,13 +1,20 @@
-"""Files written whole or not at all: JSON, arrays (safetensors) and text; never pickle."""
+"""What is stored or sent: JSON, arrays (safetensors) and text; never pickle.
+
+A file or directory is there whole or not at all. When a writer here returns, its bytes and its name are on
+the disk (fsync of the content and of the parent directory), so they survive a power cut.
+"""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +22,62 @@ from numpy.typing import NDArray
 from entente.errors import StorageError
 
 Arrays = dict[str, NDArray[Any]]
+FACTS = "facts"
+SUMS = "SHA256SUMS"
+
+
+class Bundle(NamedTuple):
+    """Facts (JSON) and named arrays: a message, or the state of one party."""
+
+    facts: dict[str, Any]
+    arrays: Arrays
+
+
+# ---- in memory and on the wire ---------------------------------------------------------------
+
+
+def array_bytes(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, str] | None = None) -> bytes:
+    """Named arrays as safetensors; the same arrays give the same bytes."""
+    from safetensors.numpy import save
+
+    # safetensors takes an array's bytes as they lie in memory, whatever its strides say.
+    return bytes(save({name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}, metadata))
+
+
+def arrays_of(data: bytes) -> Arrays:
+    """The arrays that `array_bytes` was given; ValueError if they are damaged."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return dict(load(data))
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(f"not safetensors: {error}") from error
+
+
+def encode_bundle(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """A bundle as one safetensors file, with the facts in its metadata."""
+    return array_bytes(arrays, {FACTS: json.dumps(facts)})
+
+
+def decode_bundle(data: bytes, limit: int | None = None) -> Bundle:
+    """What `encode_bundle` was given; ValueError for anything else. `limit`: bytes of facts and shapes."""
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > len(data) - 8:
+        raise ValueError("it is cut short")
+    if limit is not None and size > limit:
+        raise ValueError(f"its header has {size} bytes, the limit is {limit}")
+    try:
+        header = json.loads(data[8 : 8 + size])
+        facts = json.loads(header["__metadata__"][FACTS])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError("its facts are not JSON") from error
+    if not isinstance(facts, dict):
+        raise ValueError("its facts are not an object")
+    return Bundle(facts, arrays_of(data))
+
+
+# ---- files -----------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -24,15 +87,11 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        _sync(temporary)
         temporary.replace(path)
+        _sync(path.parent)
     except OSError as error:
-        raise StorageError(
-            f"cannot be written ({error.strerror or error})",
-            where=path,
-            remedy="Check free space and permissions; the former file is untouched.",
-        ) from error
+        raise _cannot_write(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -46,30 +105,22 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a text file. A kill may cut it short, so readers drop an incomplete last line."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StorageError(f"is not readable JSON ({error})", where=path) from error
-
-
-def array_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Named arrays as safetensors; the same arrays give the same bytes."""
-    from safetensors.numpy import save
-
-    # safetensors takes an array's bytes as they lie in memory, whatever its strides say.
-    return bytes(save({name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}))
-
-
-def arrays_of(data: bytes) -> Arrays:
-    """The arrays that `array_bytes` was given; ValueError if they are damaged."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        return dict(load(data))
-    except (SafetensorError, KeyError) as error:
-        raise ValueError(f"not safetensors: {error}") from error
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -82,3 +133,101 @@ def read_arrays(path: Path) -> Arrays:
         return arrays_of(path.read_bytes())
     except (OSError, ValueError) as error:
         raise StorageError(f"is not a readable safetensors file ({error})", where=path) from error
+
+
+def read_bundle(path: Path) -> Bundle:
+    """A stored bundle; StorageError if it is damaged."""
+    try:
+        return decode_bundle(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StorageError(f"is not a readable bundle ({error})", where=path) from error
+
+
+# ---- directories -----------------------------------------------------------------------------
+
+
+@contextmanager
+def replacing_directory(path: Path) -> Iterator[Path]:
+    """Yield an empty directory beside `path`; on success it takes `path`'s place, on failure it is gone.
+
+    What killed processes left beside `path` is removed; a former directory that one of them had moved out
+    of the way, and had not replaced yet, is put back.
+    """
+    path = Path(os.path.abspath(path))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    former = path.with_name(f".{path.name}.{os.getpid()}.old")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _clear_leftovers(path)
+        temporary.mkdir()
+        yield temporary
+        for item in sorted(temporary.rglob("*")):
+            _sync(item)
+        _sync(temporary)
+        if path.exists():
+            path.rename(former)
+        temporary.rename(path)
+        _sync(path.parent)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(former, ignore_errors=True)
+
+
+@contextmanager
+def sealed_directory(path: Path) -> Iterator[Path]:
+    """`replacing_directory` with checksums of its files, for `check_sealed` (or `sha256sum -c`)."""
+    with replacing_directory(path) as temporary:
+        yield temporary
+        (temporary / SUMS).write_bytes(b"".join(_sums(temporary)))
+
+
+def check_sealed(path: Path) -> None:
+    """StorageError unless the directory holds exactly the files that were sealed, unchanged."""
+    try:
+        recorded, found = (path / SUMS).read_bytes(), _sums(path)
+    except OSError as error:
+        raise StorageError(f"cannot be read ({error.strerror or error})", where=path) from error
+    if recorded != b"".join(found):
+        changed = [line for line in found if line not in recorded]
+        name = changed[0].decode()[66:-1] if changed else SUMS
+        raise StorageError("is damaged: its checksum is not the recorded one", where=path / name)
+
+
+def _sums(path: Path) -> list[bytes]:
+    lines = []
+    for file in sorted(path.iterdir()):
+        if file.name != SUMS:
+            with file.open("rb") as content:
+                digest = hashlib.file_digest(content, "sha256").hexdigest()
+            lines.append(f"{digest}  {file.name}\n".encode())
+    return lines
+
+
+def _clear_leftovers(path: Path) -> None:
+    """Remove what killed processes left beside `path`; running ones keep theirs."""
+    for left in path.parent.glob(f".{path.name}.*.*"):
+        owner, kind = left.name.rsplit(".", 2)[1:]
+        if kind in ("tmp", "old") and owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            if kind == "old" and not path.exists():
+                left.rename(path)
+            else:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _cannot_write(path: Path, error: OSError) -> StorageError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return StorageError(
+        f"{'the disk is full' if full else 'cannot be written'} ({error.strerror or error})",
+        where=path,
+        remedy="Check free space and permissions; what was there before is untouched.",
+    )

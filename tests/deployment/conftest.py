@@ -68,9 +68,9 @@ def encode(message):
     if message.kind == "update":
         time.sleep(plan.get("pace", 0))
         if message.round == plan.get("oversized"):
-            content["arrays"] = content["arrays"] + bytes(1_500_000)
+            content["bundle"] = content["bundle"] + bytes(1_500_000)
         if message.round == plan.get("damaged"):
-            content["arrays"] = content["arrays"][: len(content["arrays"]) // 2]
+            content["bundle"] = content["bundle"][: len(content["bundle"]) // 2]
         if message.round == plan.get("slow"):
             time.sleep(plan["by"])
     return content
@@ -113,7 +113,7 @@ class Lab:
     def entente(self, *words: object, silo: str = "") -> subprocess.CompletedProcess[str]:
         environment = dict(os.environ)
         if silo:
-            environment["PYTHONPATH"] = str(self.root / "site")
+            environment["PYTHONPATH"] = _path(self.root / "site")
             environment["LAB_BEHAVIOUR"] = str(self.root / f"{silo}.json")
         command = [sys.executable, "-m", "entente", *map(str, words)]
         return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
@@ -212,6 +212,11 @@ class Lab:
     def close(self) -> None:
         for kit in self.kits.values():
             self.entente("federation", "stop", kit)
+
+
+def _path(first: Path) -> str:
+    """PYTHONPATH with a folder before whatever it holds already."""
+    return os.pathsep.join(filter(None, (str(first), os.environ.get("PYTHONPATH", ""))))
 
 
 def _company(root: Path) -> None:

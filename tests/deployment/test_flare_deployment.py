@@ -26,9 +26,10 @@ from entente.deployment.audit import read, verify, witness
 from entente.deployment.job import APP, portable, write_job
 from entente.deployment.process import pid_of
 from entente.deployment.provision import SECRET, provision
+from entente.deployment.session import session
 from entente.deployment.settings import parse_federation
 from entente.deployment.site import RunState, Site
-from entente.deployment.submit import prepare, session
+from entente.deployment.submit import prepare
 from entente.logs.events import write_events
 from entente.runs.folder import RunFolder
 
@@ -128,7 +129,9 @@ def test_flares_simulator_gives_the_same_bits_too(lab: Any, tmp_path: Path) -> N
         "sys.exit(SimulatorRunner(sys.argv[1], sys.argv[2], clients=names, threads=3).run())"
     )
     environment = {**os.environ, **policy.ENVIRONMENT, "LAB_KITS": str(kits)}
-    environment["PYTHONPATH"] = str(tmp_path / "simulated")
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (str(tmp_path / "simulated"), environment.get("PYTHONPATH", "")))
+    )
     command = [sys.executable, "-c", code, str(job), str(workspace), *SILOS]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=200, start_new_session=True

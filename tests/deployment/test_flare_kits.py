@@ -13,7 +13,7 @@ import pytest
 from entente.config import Attack, Experiment
 from entente.deployment import policy
 from entente.deployment.check import check
-from entente.deployment.job import APP, objection, portable, run_name, write_job
+from entente.deployment.job import APP, portable, run_name, why_refused, write_job
 from entente.deployment.provision import SECRET, load_kit, operator_name, provision
 from entente.deployment.require import require_flare
 from entente.deployment.revoke import revoke
@@ -199,7 +199,7 @@ def application(tmp_path: Path) -> Path:
 
 
 def test_our_own_job_passes_the_gate(application: Path) -> None:
-    assert objection(application) is None
+    assert why_refused(application) is None
     meta = json.loads((application.parent / "meta.json").read_text())
     assert meta["deploy_map"] == {APP: ["server", *SILOS]}
     assert meta["min_clients"] == 2
@@ -244,7 +244,7 @@ def test_anything_but_our_configuration_is_refused_by_name(
     application: Path, tamper: object, said: str
 ) -> None:
     tamper(application)  # type: ignore[operator]
-    assert said in str(objection(application))
+    assert said in str(why_refused(application))
 
 
 def test_an_experiment_travels_without_paths_and_keeps_its_name_when_resumed(kits: dict[str, Path]) -> None:

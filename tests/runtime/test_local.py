@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,11 +18,13 @@ import pytest
 from entente.artifacts import read_arrays
 from entente.config import Attack, BaselineOptions, Experiment, to_toml
 from entente.errors import ConfigError, Interrupted, UsageError
-from entente.federation.messages import Reply, Task
-from entente.runs.folder import Checkpoints, RunFolder
+from entente.federation.messages import Task
+from entente.runs.folder import RunFolder
+from entente.runs.steps import Checkpoints
 from entente.runtime.assembly import Dataset, load_dataset
 from entente.runtime.local import train
-from entente.runtime.team import SerialTeam
+from entente.runtime.transport import Answers, SerialTransport
+from entente_lab.attacks import attackers
 
 
 def with_settings(experiment: Experiment, **federation: Any) -> Experiment:
@@ -120,14 +121,14 @@ def test_resuming_after_a_cut_at_any_phase_ends_with_the_same_bits(
     folder = RunFolder(tmp_path / "r")
     with monkeypatch.context() as patch:
         if phase == "answering":
-            ask = SerialTeam.ask
+            ask = SerialTransport.ask
 
-            def cut_ask(self: SerialTeam, task: Task, deadline: float) -> tuple[list[Reply], dict[str, str]]:
+            def cut_ask(self: SerialTransport, task: Task, deadline: float) -> Answers:
                 answer = ask(self, task, deadline)
                 cut_at_step()
                 return answer
 
-            patch.setattr(SerialTeam, "ask", cut_ask)
+            patch.setattr(SerialTransport, "ask", cut_ask)
         elif phase == "saving":
             save = Checkpoints.save
 
@@ -229,7 +230,7 @@ def test_an_attack_by_a_silo_that_does_not_exist_is_named(
 ) -> None:
     attacked = experiment.model_copy(update={"attack": Attack(name="replay", silos=("mars",))})
     with pytest.raises(ConfigError, match="'mars'"):
-        train(attacked, RunFolder(tmp_path / "x"), dataset=dataset)
+        train(attacked, RunFolder(tmp_path / "x"), dataset=dataset, participants=attackers(attacked.attack))
 
 
 def test_test_labels_change_nothing_that_was_trained(
@@ -247,25 +248,3 @@ def test_test_labels_change_nothing_that_was_trained(
     assert weights_of(tmp_path / "x") == weights_of(undisturbed)
     facts = json.loads((undisturbed / "model.json").read_text())
     assert run.evaluation.thresholds == facts["thresholds"]
-
-
-def test_a_silo_process_that_dies_is_named_and_the_rest_go_on(
-    experiment: Experiment, dataset: Dataset, tmp_path: Path
-) -> None:
-    from entente.federation.messages import ValidateTask
-    from entente.runtime.assembly import initial_model
-    from entente.runtime.team import ProcessTeam
-
-    file = tmp_path / "x.toml"
-    file.write_text(to_toml(experiment))
-    names = sorted(dataset.silos)
-    team = ProcessTeam(file, dict.fromkeys(names, 1), len(names))
-    try:
-        os.kill(team._workers[0]._process.pid, signal.SIGKILL)
-        _, weights = initial_model(experiment, dataset.shape)
-        replies, failures = team.ask(ValidateTask(1, round=1, weights=weights), 120.0)
-    finally:
-        team.close()
-    dead = team._workers[0].silos
-    assert set(failures) == set(dead)
-    assert sorted(r.silo for r in replies) == sorted(set(names) - set(dead))

@@ -100,7 +100,7 @@ def start(
     if site.kit.is_coordinator and (events or hosts):
         raise UsageError("the coordinator has no events", where=kit, remedy="Leave out --events and --hosts.")
     if events is not None:
-        site.settle(events, hosts)
+        site.save_settings(events, hosts)
     if not site.kit.is_coordinator:
         site.settings()
     _refuse_errors(site)
@@ -132,6 +132,12 @@ def submit(
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Override one setting; may be repeated."),
     ] = None,
+    connect_timeout: Annotated[
+        float,
+        typer.Option(
+            "--connect-timeout", min=1, metavar="SECONDS", help="How long to try to reach the coordinator."
+        ),
+    ] = 180.0,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -150,7 +156,9 @@ def submit(
     site = Site.load(kit)
     settings = jobs.prepare(site, load_experiment(experiment, tuple(changes or ())))
     _refuse_errors(site)
-    submission = jobs.submit(site, settings, resume=resume)
+    submission = jobs.submit(
+        site, settings, resume=resume, connect_timeout=connect_timeout, tell=lambda line: console.print(line)
+    )
     if not detach:
 
         def watch(record: dict[str, Any]) -> None:

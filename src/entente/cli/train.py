@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+
+if TYPE_CHECKING:
+    from entente.config import Experiment
+    from entente.runtime.participants import Participants
 
 
 def _settings(wanted: bool) -> None:
@@ -71,7 +75,7 @@ def train(
             if not console.is_terminal:
                 console.print(f"round {record['round']}: {said}")
 
-        run = run_training(settings, folder, resume=resume, watch=watch)
+        run = run_training(settings, folder, resume=resume, watch=watch, participants=_participants(settings))
     if as_json:
         print_json({"run": str(folder.path), **run.metrics})
         return
@@ -81,6 +85,17 @@ def train(
             pairs = f"{found['identical']} pairs share both rows ({found['identical_expected']:.3g} expected)"
             hosts = f"{found['sharing']} hosts share one ({found['sharing_expected']:.0f} expected)"
             results().print(f"{name}: {found['hosts']} hosts in {found['table_size']} rows; {pairs}, {hosts}")
+
+
+def _participants(settings: Experiment) -> Participants:
+    """Who plays the silos: the attack lab plays those that the experiment has cheat."""
+    from entente.runtime.participants import HONEST
+
+    if settings.attack is None:
+        return HONEST
+    from entente_lab.attacks import attackers
+
+    return attackers(settings.attack)
 
 
 def describe(record: Mapping[str, Any]) -> str:

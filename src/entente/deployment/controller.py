@@ -17,13 +17,15 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
-from entente.deployment.drive import Drive
 from entente.deployment.executor import HEAD, REASON
 from entente.deployment.job import read_experiment
+from entente.deployment.run_job import run_job
 from entente.deployment.site import Site
+from entente.deployment.transport import JobTransport
 from entente.deployment.wire import MODEL, TASK, decode, encode
 from entente.errors import FederationError, RefusedError
 from entente.federation.messages import Reply, Task, ValidateTask
+from entente.runtime.transport import Answers
 
 POLL = 0.05
 """Seconds between two looks at what has arrived; FLARE's own default adds two seconds to a round."""
@@ -32,7 +34,7 @@ PATIENCE = 3
 
 
 class CoordinatorController(Controller):  # type: ignore[misc]
-    """Drives one run from its last checkpoint to its end, or to where a silo can come back in."""
+    """Runs one run from its last checkpoint to its end, or to where a silo can come back in."""
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         # FLARE 2.9 passes the period on under a name that its communicator does not read.
@@ -45,28 +47,28 @@ class CoordinatorController(Controller):  # type: ignore[misc]
         job = fl_ctx.get_job_id()
         site = Site.of_process()
         experiment = read_experiment(Path(fl_ctx.get_engine().get_workspace().get_app_config_dir(job)))
-        phase = Drive(site, experiment, job, FlareCompany(self, site, fl_ctx, abort_signal)).run()
+        phase = run_job(site, experiment, job, FlareTransport(self, site, fl_ctx, abort_signal))
         self.log_info(fl_ctx, f"this job is over: {phase}")
 
 
-class FlareCompany:
+class FlareTransport(JobTransport):
     """The silos of one FLARE job."""
 
     def __init__(
         self, controller: CoordinatorController, site: Site, fl_ctx: FLContext, abort_signal: Signal
     ) -> None:
+        super().__init__(site.kit.federation)
         self.controller = controller
         self.site = site
         self.fl_ctx = fl_ctx
         self.abort_signal = abort_signal
-        self.heads: dict[str, str] = {}
         clients = fl_ctx.get_engine().get_clients()
         # A silo that restarts registers again, with another token: this job will not hear of it again.
         self._tokens = {client.name: _digest(client.token) for client in clients}
 
     def present(self) -> list[str]:
         members = self.site.members()
-        if members is None:  # FLARE's simulator has no keeper, and nobody leaves
+        if members is None:  # FLARE's simulator has no supervisor, and nobody leaves
             return sorted(self._tokens)
         return sorted(
             name
@@ -88,10 +90,10 @@ class FlareCompany:
         return bool(members.get(name, {}).get("failed") == self.fl_ctx.get_job_id())
 
     def deliver(self, model: ValidateTask, deadline: float) -> dict[str, str]:
-        return self.ask(model, deadline, MODEL)[1]
+        return self.carry(model, deadline, MODEL)[1]
 
-    def ask(self, task: Task, deadline: float, name: str = TASK) -> tuple[list[Reply], dict[str, str]]:
-        silos = self.site.kit.federation.silos
+    def carry(self, task: Task, deadline: float, name: str = TASK) -> Answers:
+        silos = self.federation.silos
         targets = self.present()
         answers: dict[str, Reply | str] = dict.fromkeys(set(silos) - set(targets), "is not connected")
         lock = threading.Lock()

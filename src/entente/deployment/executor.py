@@ -21,8 +21,8 @@ from entente.deployment.site import Site
 from entente.deployment.wire import MODEL, decode, encode, size
 from entente.errors import EntenteError, FederationError, RefusedError
 from entente.federation.messages import Reply, Task, ValidateTask
-from entente.federation.silo import Silo
 from entente.runs.folder import RunFolder
+from entente.runtime.transport import Participant
 
 if TYPE_CHECKING:
     from entente.runtime.assembly import Dataset
@@ -37,7 +37,7 @@ class SiloExecutor(Executor):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.site = Site.of_process()
-        self.silo: Silo | None = None
+        self.silo: Participant | None = None
         self.memory: SiloMemory | None = None
         self.folder: RunFolder
         self.dataset: Dataset
@@ -94,7 +94,8 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         return reply
 
     def _build(self, config: Path) -> None:
-        from entente.runtime.assembly import EVERYTHING, Dataset, load_dataset, make_detector
+        from entente.runtime.assembly import EVERYTHING, Dataset, load_dataset
+        from entente.runtime.participants import HONEST
 
         experiment = read_experiment(config)
         breach = self.site.kit.federation.terms.breach(experiment)
@@ -104,13 +105,12 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         self.site.audit.append("job-started", run=run, config=config_hash(experiment))
         self.folder = RunFolder(self.site.run(run))
         self.memory = SiloMemory(self.folder.path)
-        at_home = self.experiment = self.site.at_home(experiment)
-        alone = at_home.data.silos is None
-        found = load_dataset(at_home, None if alone else [name])
+        local = self.experiment = self.site.localised(experiment)
+        alone = local.data.silos is None
+        found = load_dataset(local, None if alone else [name])
         data = replace(found.silos[EVERYTHING if alone else name], name=name)
         self.dataset = Dataset({name: data}, found.shape)
-        detector = make_detector(at_home, found.shape)
-        self.silo = Silo(name, detector, data.train, data.own_hosts, experiment.seed, data.later)
+        self.silo = HONEST.build(local, self.dataset, name)
 
     def _receive(self, task: Task) -> Reply:
         """Keep the finished model: this silo's own run folder, with its own threshold, for `detect`."""

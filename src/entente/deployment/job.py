@@ -93,7 +93,7 @@ def read_experiment(config: Path) -> Experiment:
     return parse_experiment(table, path)
 
 
-def objection(application: Path, experiment_limit: int = 1_000_000) -> str | None:
+def why_refused(application: Path, experiment_limit: int = 1_000_000) -> str | None:
     """Why an application is more than our configuration, in words; None if it is nothing else."""
     allowed = {f"config/{name}" for name in (SERVER_FILE, CLIENT_FILE, EXPERIMENT)}
     for path in sorted(application.rglob("*")):

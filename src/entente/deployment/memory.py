@@ -6,50 +6,35 @@ earlier task (it was killed and resumed from its checkpoint); the silo then goes
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from entente.artifacts import read_arrays, read_json, write_arrays, write_json
 from entente.errors import StorageError
-from entente.federation.silo import Silo
+from entente.runs.steps import Steps
+from entente.runtime.transport import Participant
 
 KEPT = 4
+STATE = "state"
 
 
 class SiloMemory:
     """The states after the last few tasks of one run."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / "tasks"
+        self._steps = Steps(folder / "tasks", KEPT)
         self._current: int | None = None
 
-    def before(self, task: int, silo: Silo) -> None:
+    def before(self, task: int, silo: Participant) -> None:
         """Bring `silo` to the state it had before `task`, whatever happened since."""
-        steps = [step for step in self._steps() if step < task]
+        steps = [step for step in self._steps.numbers() if step < task]
         wanted = steps[-1] if steps else None
         if wanted is not None and wanted != self._current:
-            folder = self.folder / f"{wanted:08d}"
-            silo.restore(read_json(folder / "state.json"), read_arrays(folder / "state.safetensors"))
+            try:
+                silo.restore(*self._steps.read(wanted)[STATE])
+            except (KeyError, TypeError, ValueError) as error:
+                raise StorageError(f"is not a silo's state ({error!r})", where=self._steps.path) from error
         self._current = wanted
 
-    def after(self, task: int, silo: Silo) -> None:
+    def after(self, task: int, silo: Participant) -> None:
         """Keep the state after `task`; what is later than it, from a run gone back, is dropped."""
-        facts, arrays = silo.state()
-        target = self.folder / f"{task:08d}"
-        try:
-            temporary = self.folder / f".{task:08d}.tmp"
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            write_arrays(temporary / "state.safetensors", arrays)
-            write_json(temporary / "state.json", facts)
-            shutil.rmtree(target, ignore_errors=True)
-            temporary.rename(target)
-        except OSError as error:
-            raise StorageError(f"cannot be written ({error.strerror})", where=target) from error
-        steps = self._steps()
-        for step in [s for s in steps if s > task] + [s for s in steps if s <= task][:-KEPT]:
-            shutil.rmtree(self.folder / f"{step:08d}", ignore_errors=True)
+        self._steps.write(task, {STATE: silo.state()})
         self._current = task
-
-    def _steps(self) -> list[int]:
-        return sorted(int(path.name) for path in self.folder.glob("[0-9]*") if path.name.isdigit())

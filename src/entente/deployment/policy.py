@@ -16,7 +16,7 @@ ROOM = "entente.deployment"
 CONTROLLER = f"{ROOM}.controller.CoordinatorController"
 EXECUTOR = f"{ROOM}.executor.SiloExecutor"
 VALIDATOR = f"{ROOM}.validator.ConfigurationOnly"
-KEEPER = f"{ROOM}.keeper.Keeper"
+SUPERVISOR = f"{ROOM}.supervisor.Supervisor"
 
 HEARTBEAT_TIMEOUT = 30
 """Seconds without a heartbeat after which a silo counts as away (FLARE's own default is 600)."""
@@ -165,8 +165,14 @@ def write_policy(kit: Path, coordinator: bool, update_limit: float) -> None:
     if coordinator:
         write_json(
             local / "entente__p_resources.json",
-            {"components": [{"id": "keeper", "path": KEEPER, "args": {}}]},
+            {"components": [{"id": "supervisor", "path": SUPERVISOR, "args": {}}]},
         )
+        operator = kit / "operator" / "startup" / "fed_admin.json"
+        admin = json.loads(operator.read_text(encoding="utf-8"))
+        admin["admin"]["authenticate_msg_timeout"] = (
+            30.0  # FLARE's five seconds are too few on a busy machine
+        )
+        write_json(operator, admin)
         started = startup / "fed_server.json"
         settings = json.loads(started.read_text(encoding="utf-8"))
         settings["servers"][0]["admin_host"] = "127.0.0.1"

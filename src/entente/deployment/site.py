@@ -55,7 +55,7 @@ class Site:
 
     # ---- a silo's own settings ----------------------------------------------------------------
 
-    def settle(self, events: Path, hosts: Path | None) -> None:
+    def save_settings(self, events: Path, hosts: Path | None) -> None:
         """Remember where this silo's events are, and which hosts are its own (all, without a table)."""
         for path in (events, hosts):
             if path is not None and not path.exists():
@@ -74,7 +74,7 @@ class Site:
         table: dict[str, Any] = read_json(path)
         return table
 
-    def at_home(self, experiment: Experiment) -> Experiment:
+    def localised(self, experiment: Experiment) -> Experiment:
         """The experiment with this silo's own paths in it."""
         own = self.settings()
         paths = {"events": Path(own["events"]), "silos": Path(own["hosts"]) if own["hosts"] else None}
@@ -100,7 +100,7 @@ class Site:
 
 
 class RunState:
-    """Where a run stands, for `status`, `submit` and the keeper; one small file in the run folder."""
+    """Where a run stands, for `status`, `submit` and the supervisor; one small file in the run folder."""
 
     ENDED = ("done", "stopped", "failed")
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from entente.config import Experiment
-from entente.deployment.job import objection, portable, run_name, write_job
+from entente.deployment.job import portable, run_name, why_refused, write_job
 from entente.deployment.process import pid_of
+from entente.deployment.session import CONNECT_TIMEOUT, Tell, session, silent
 from entente.deployment.site import RunState, Site
 from entente.errors import ConfigError, DeploymentError, FederationError, UsageError
 from entente.runs.folder import RunFolder
 
 Watcher = Callable[[dict[str, Any]], None]
-CONNECT = 30.0
 LOOK = 0.5
 ASK = 5.0
 
@@ -42,14 +40,22 @@ class Submission:
     job: str
     run: RunFolder
     former: str | None  # the job that a resumed run ended with
+    connect_timeout: float
 
     @property
     def state(self) -> RunState:
         return RunState(self.run.path)
 
 
-def submit(site: Site, experiment: Experiment, *, resume: bool = False) -> Submission:
-    """Hand the job over to the coordinator's FLARE server."""
+def submit(
+    site: Site,
+    experiment: Experiment,
+    *,
+    resume: bool = False,
+    connect_timeout: float = CONNECT_TIMEOUT,
+    tell: Tell = silent,
+) -> Submission:
+    """Hand the job over to the coordinator's FLARE server; `tell` hears what is being waited for."""
     folder = RunFolder(site.run(run_name(experiment)))
     state = RunState(folder.path)
     before = state.read()
@@ -64,24 +70,28 @@ def submit(site: Site, experiment: Experiment, *, resume: bool = False) -> Submi
         raise UsageError(f"there is nothing to resume for {folder.path.name}", where=site.path / "runs")
     if phase == "done":
         raise UsageError("this run is complete", where=folder.path)
-    gather(site)
+    gather(site, tell)
     with tempfile.TemporaryDirectory(prefix="entente-") as scratch:
         job = write_job(Path(scratch), experiment, site.kit.federation)
-        reason = objection(job / "entente")
+        reason = why_refused(job / "entente")
         if reason:
             raise ConfigError(f"the job would be refused: {reason}")
-        with session(site) as flare:
+        with session(site, connect_timeout, tell) as flare:
             identifier = str(flare.submit_job(str(job)))
     site.audit.append("job-submitted", job=identifier, run=folder.path.name, resume=resume)
-    return Submission(identifier, folder, before.get("job"))
+    return Submission(identifier, folder, before.get("job"), connect_timeout)
 
 
-def gather(site: Site) -> None:
+def gather(site: Site, tell: Tell = silent) -> None:
     """Wait until all silos are connected, or a quorum is when the agreed time is over."""
     federation = site.kit.federation
     until = time.monotonic() + federation.terms.gathering
+    told: set[str] | None = None
     while True:
         present = set(site.members() or {}) & set(federation.silos)
+        if present != told and len(present) < len(federation.silos):
+            tell(f"waiting for silos: {', '.join(sorted(set(federation.silos) - present))}")
+            told = present
         if len(present) == len(federation.silos):
             return
         if time.monotonic() > until:
@@ -131,30 +141,10 @@ def _check_alive(site: Site) -> None:
 
 def _check_job(site: Site, submission: Submission) -> None:
     """Ask FLARE about a job that has not said anything itself: it may have been refused at a site."""
-    with session(site) as flare:
+    with session(site, submission.connect_timeout) as flare:
         meta = flare.get_job_meta(submission.job)
     status = str(meta.get("status"))
     if status.startswith("FINISHED") and submission.state.read().get("job") in (None, submission.former):
         details = "; ".join(d for d in meta.get("job_deploy_detail") or [] if not d.endswith(": OK"))
         history = (meta.get("schedule_history") or ["no reason given"])[-1]
         raise DeploymentError(f"the job did not run ({status}): {details or history}", where=submission.job)
-
-
-@contextmanager
-def session(site: Site) -> Iterator[Any]:
-    """A FLARE session with the operator's certificate."""
-    from nvflare.fuel.flare_api.flare_api import new_secure_session
-
-    try:
-        with redirect_stdout(io.StringIO()):  # FLARE prints what it is about to do
-            flare = new_secure_session(site.kit.operator, str(site.path / "operator"), timeout=CONNECT)
-    except Exception as error:
-        raise DeploymentError(
-            f"the coordinator cannot be reached ({error})",
-            where=site.path,
-            remedy="Start it with `entente federation start`; `entente federation check` tells more.",
-        ) from error
-    try:
-        yield flare
-    finally:
-        flare.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nvflare.apis.app_validation import AppValidator
 
-from entente.deployment.job import objection, read_experiment
+from entente.deployment.job import read_experiment, why_refused
 from entente.deployment.site import Site
 
 
@@ -18,7 +18,7 @@ class ConfigurationOnly(AppValidator):  # type: ignore[misc]
 
     def validate(self, app_folder: str) -> tuple[str, dict[str, bool]]:
         site = Site.of_process()
-        reason = objection(Path(app_folder))
+        reason = why_refused(Path(app_folder))
         if reason is None:
             breach = site.kit.federation.terms.breach(read_experiment(Path(app_folder) / "config"))
             reason = f"breaks the agreed terms: {breach}" if breach else None

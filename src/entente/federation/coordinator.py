@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.artifacts import Arrays
+from entente.artifacts import Arrays, Bundle
 from entente.config import Federation, Privacy
 from entente.errors import FederationError, RefusedError
 from entente.federation.aggregators import build
@@ -243,7 +243,7 @@ class Coordinator:
 
     # ---- checkpoints -----------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Any], Arrays]:
+    def state(self) -> Bundle:
         """Everything needed to go on bit for bit, as JSON-able facts and arrays."""
         facts = {
             "silos": list(self.silos),
@@ -260,7 +260,7 @@ class Coordinator:
         }
         arrays: Arrays = {"current": self._current.copy(), "best": self._best.copy()}
         arrays |= {f"rule/{name}": array for name, array in self._rule.state().items()}
-        return facts, arrays
+        return Bundle(facts, arrays)
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave; FederationError if it is of another federation."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.artifacts import Arrays
+from entente.artifacts import Arrays, Bundle
 from entente.errors import RefusedError
 
 # ---- coordinator -> silo -------------------------------------------------------------------
@@ -161,7 +161,7 @@ KINDS: dict[str, type[Task] | type[Reply]] = {
 }
 
 
-def pack(message: Message) -> tuple[dict[str, Any], Arrays]:
+def pack(message: Message) -> Bundle:
     """A message as JSON-able facts and named arrays."""
     facts: dict[str, Any] = {"kind": message.kind}
     arrays: Arrays = {}
@@ -171,7 +171,7 @@ def pack(message: Message) -> tuple[dict[str, Any], Arrays]:
             arrays = dict(value)
         else:
             facts[item.name] = dict(value) if isinstance(value, Mapping) else value
-    return facts, arrays
+    return Bundle(facts, arrays)
 
 
 def unpack(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Message:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.artifacts import Arrays
+from entente.artifacts import Arrays, Bundle
 from entente.detectors.base import Detector, Validation
 from entente.detectors.validation import validate_later
 from entente.errors import FederationError, RefusedError
@@ -148,12 +148,12 @@ class Silo:
         words = np.frombuffer(digest, dtype="<u4").tolist()
         return np.random.default_rng([self.seed, round_, *words])
 
-    def state(self) -> tuple[dict[str, Any], Arrays]:
+    def state(self) -> Bundle:
         """What has to survive a restart: the optimiser's state around the last round. Keys never do."""
         after = self.detector.optimiser_state()
         arrays = {f"before/{name}": array for name, array in self._before.items()}
         arrays |= {f"after/{name}": array for name, array in after.items()}
-        return {"silo": self.name, "round": self._round}, arrays
+        return Bundle({"silo": self.name, "round": self._round}, arrays)
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""

@@ -18,7 +18,7 @@ from entente.logs.store import (
     day_name,
     day_number,
     encode,
-    replacing_directory,
+    replacing_events,
 )
 
 __all__ = ["Manifest", "load_events", "read_manifest", "scan_events", "write_events"]
@@ -97,7 +97,7 @@ def write_events(
         else pa.nulls(table.num_rows, field.type)
         for field in EVENT_SCHEMA
     ]
-    with replacing_directory(path) as directory:
+    with replacing_events(path) as directory:
         writer = EventWriter(directory)
         writer.write(encode(pa.table(columns, schema=EVENT_SCHEMA)))
         writer.close()

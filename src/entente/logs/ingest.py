@@ -16,7 +16,7 @@ from entente.logs.plan import AUTO, Job, Plan, make_plan
 from entente.logs.quarantine import Quarantine
 from entente.logs.refine import Refinement, read_hosts, read_labels, read_zone
 from entente.logs.sources import MAX_EXPANSION
-from entente.logs.store import EventWriter, replacing_directory
+from entente.logs.store import EventWriter, replacing_events
 
 DEFAULT_ENGINE = "duckdb"
 ON_BAD = ("quarantine", "fail")
@@ -79,7 +79,7 @@ def ingest(request: Request, observer: Observer | None = None, planned: Plan | N
         zone=read_zone(request.timezone) if request.timezone else None,
     )
     pipeline = Pipeline(planned.jobs, engine_named(request.engine), options, refinement, request.workers)
-    with replacing_directory(request.out) as directory:
+    with replacing_events(request.out) as directory:
         writer = EventWriter(directory)
         tallies = [_Tally() for _ in planned.jobs]
         matched: set[str] = set()

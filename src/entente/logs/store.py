@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -15,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from entente.errors import LogError, StorageError, UsageError
+from entente.artifacts import replacing_directory
+from entente.errors import LogError, UsageError
 from entente.logs.manifest import MANIFEST
 from entente.logs.schema import DAY, EVENT_SCHEMA
 
@@ -54,61 +52,16 @@ def day_number(name: str) -> int:
 
 
 @contextmanager
-def replacing_directory(path: Path) -> Iterator[Path]:
-    """Yield an empty directory beside `path`; on success it takes `path`'s place, on failure it is gone.
-
-    A former event directory is replaced; any other directory that holds something is refused.
-    """
-    path = Path(os.path.abspath(path))
+def replacing_events(path: Path) -> Iterator[Path]:
+    """`replacing_directory` for an event directory; any other directory that holds something is refused."""
     if path.exists() and not (path / MANIFEST).is_file() and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(
             "exists and is not an event directory",
             where=path,
             remedy="Name another --out, or remove it yourself.",
         )
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    former = path.with_name(f".{path.name}.{os.getpid()}.old")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _clear_leftovers(path)
-        temporary.mkdir()
-        yield temporary
-        _sync(temporary)
-        if path.exists():
-            path.rename(former)
-        temporary.rename(path)
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise StorageError(
-            "the disk is full" if full else f"cannot be written ({error.strerror or error})",
-            where=path,
-            remedy="Free some space or name another --out; what was there before is untouched."
-            if full
-            else "Check permissions; what was there before is untouched.",
-        ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(former, ignore_errors=True)
-
-
-def _clear_leftovers(path: Path) -> None:
-    """Remove what killed runs left beside `path`; running ones keep theirs."""
-    for left in path.parent.glob(f".{path.name}.*.*"):
-        owner, kind = left.name.rsplit(".", 2)[1:]
-        if kind in ("tmp", "old") and owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            if kind == "old" and not path.exists():
-                left.rename(path)
-            else:
-                shutil.rmtree(left, ignore_errors=True)
-
-
-def _sync(directory: Path) -> None:
-    for file in sorted(directory.rglob("*")):
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with replacing_directory(path) as directory:
+        yield directory
 
 
 def encode(rows: pa.Table) -> pa.Table:

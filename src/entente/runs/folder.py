@@ -1,70 +1,34 @@
 """What a run leaves on disk, and how it goes on after a kill at any point.
 
-A checkpoint is one directory, written under another name and renamed: it is there whole or not at
-all. `rounds.jsonl` is appended first; on resume, records beyond the checkpoint are dropped.
+`rounds.jsonl` is appended before the checkpoint is written; on resume, records beyond the checkpoint are
+dropped.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
 
 from numpy.typing import NDArray
 
-from entente.artifacts import Arrays, read_arrays, read_json, write_arrays, write_json, write_text
+from entente.artifacts import (
+    Arrays,
+    append_line,
+    check_sealed,
+    encode_bundle,
+    read_arrays,
+    read_bundle,
+    read_json,
+    sealed_directory,
+    write_arrays,
+    write_json,
+    write_text,
+)
 from entente.config import Experiment, load_experiment, to_toml
-from entente.errors import StorageError, UsageError
-
-Saved = tuple[dict[str, Any], Arrays]
-"""Facts (JSON) and arrays of one party, enough to go on bit for bit."""
-
-
-class Checkpoints:
-    """The last complete step of one federation: the coordinator's state and every silo's."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def save(self, coordinator: Saved, silos: Mapping[str, Saved]) -> None:
-        step = (self._last() or 0) + 1
-        target = self.path / f"{step:08d}"
-        with _storage(target):
-            temporary = self.path / f".{step:08d}.tmp"
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            _write(temporary, "coordinator", coordinator)
-            for name, saved in silos.items():
-                _write(temporary, _file(name), saved)
-            _sync(temporary)
-            temporary.rename(target)
-            _sync(self.path)
-            for old in self._steps()[:-1]:
-                shutil.rmtree(self.path / f"{old:08d}", ignore_errors=True)
-
-    def load(self) -> tuple[Saved, dict[str, Saved]] | None:
-        """The last complete checkpoint, or None when there is none yet."""
-        step = self._last()
-        if step is None:
-            return None
-        folder = self.path / f"{step:08d}"
-        silos = {
-            unquote(file.stem.removeprefix("silo-")): _read(folder, file.stem)
-            for file in sorted(folder.glob("silo-*.json"))
-        }
-        return _read(folder, "coordinator"), silos
-
-    def _steps(self) -> list[int]:
-        return sorted(int(p.name) for p in self.path.glob("[0-9]*") if p.name.isdigit())
-
-    def _last(self) -> int | None:
-        steps = self._steps()
-        return steps[-1] if steps else None
+from entente.errors import UsageError
+from entente.runs.steps import Checkpoints, silo_file
 
 
 class RunFolder:
@@ -75,7 +39,7 @@ class RunFolder:
 
     @property
     def started(self) -> bool:
-        return (self.path / "experiment.toml").exists()
+        return (self.path / "experiment.toml").exists() or (self.path / "checkpoints").exists()
 
     def begin(self, experiment: Experiment, *, resume: bool) -> None:
         """Claim the folder for `experiment`; with `resume` it must hold the same one."""
@@ -97,11 +61,11 @@ class RunFolder:
         return load_experiment(self.path / "experiment.toml")
 
     def checkpoints(self, part: str = "") -> Checkpoints:
-        return Checkpoints(self.path / "checkpoints" / _file(part) if part else self.path / "checkpoints")
+        path = self.path / "checkpoints"
+        return Checkpoints(path / silo_file(part) if part else path)
 
     def append_round(self, record: Mapping[str, Any]) -> None:
-        with _storage(self.path), (self.path / "rounds.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, sort_keys=True, allow_nan=False) + "\n")
+        append_line(self.path / "rounds.jsonl", json.dumps(record, sort_keys=True, allow_nan=False))
 
     def rounds(self) -> list[dict[str, Any]]:
         """All complete records; a line cut short by a kill is not one."""
@@ -142,56 +106,26 @@ class RunFolder:
         """
         arrays = {f"state/{name}": array for name, array in state.items()}
         arrays |= {f"history/{name}": array for name, array in history.items()}
-        _write(self.path / "state", _file(silo), (dict(facts), arrays))
+        with sealed_directory(self._state(silo)) as folder:
+            (folder / "state.safetensors").write_bytes(encode_bundle(facts, arrays))
 
     def has_state(self, silo: str) -> bool:
-        return (self.path / "state" / f"{_file(silo)}.json").exists()
+        return self._state(silo).exists()
 
     def read_state(self, silo: str) -> tuple[dict[str, Any], Arrays, Arrays]:
         """Facts, temporal state and history, as `write_state` was given them."""
-        facts, arrays = _read(self.path / "state", _file(silo))
+        folder = self._state(silo)
+        check_sealed(folder)
+        facts, arrays = read_bundle(folder / "state.safetensors")
         return facts, under("state/", arrays), under("history/", arrays)
+
+    def _state(self, silo: str) -> Path:
+        return self.path / "state" / silo_file(silo)
 
 
 def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     """The arrays whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _file(name: str) -> str:
-    """A silo's name as a file name: any name is safe."""
-    return f"silo-{quote(name, safe='')}"
-
-
-def _write(folder: Path, name: str, saved: Saved) -> None:
-    facts, arrays = saved
-    write_arrays(folder / f"{name}.safetensors", arrays)
-    write_json(folder / f"{name}.json", facts)
-
-
-def _read(folder: Path, name: str) -> Saved:
-    return read_json(folder / f"{name}.json"), read_arrays(folder / f"{name}.safetensors")
-
-
-def _sync(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _storage(where: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"cannot be written ({error.strerror or error})",
-            where=where,
-            remedy="Free some space, then go on with --resume; the last checkpoint is intact.",
-        ) from error
 
 
 def _versions() -> str:

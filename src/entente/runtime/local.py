@@ -1,25 +1,24 @@
-"""The default runtime: coordinator and silos in one machine, one loop."""
+"""Training and evaluating in one machine: all silos in this process or in worker processes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from entente.artifacts import Arrays, write_json
 from entente.config import Experiment
-from entente.errors import ConfigError, Interrupted
+from entente.errors import Interrupted
 from entente.federation.coordinator import Coordinator
-from entente.federation.silo import Silo
 from entente.graphs.identity import collisions
-from entente.runs.folder import Checkpoints, RunFolder
-from entente.runtime.assembly import Dataset, initial_model, load_dataset, make_detector, trained_detector
+from entente.runs.folder import RunFolder
+from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
 from entente.runtime.detecting import recent_edges
 from entente.runtime.evaluation import BASELINES, Evaluation, evaluate_models, evaluate_rule, write_scores
-from entente.runtime.team import Participant, ProcessTeam, SerialTeam, Team
-
-Watcher = Callable[[Mapping[str, Any]], None]
-"""Told of every round's record as soon as it is complete."""
+from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_facts
+from entente.runtime.participants import HONEST, Participants
+from entente.runtime.processes import ProcessTransport
+from entente.runtime.transport import SerialTransport, Transport
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,12 +40,15 @@ def train(
     watch: Watcher | None = None,
     dataset: Dataset | None = None,
     baselines: Collection[str] = BASELINES,
+    participants: Participants = HONEST,
 ) -> Run:
-    """Train over the silos, evaluate on the test windows and leave everything in `folder`."""
+    """Train over the silos, evaluate on the test windows and leave everything in `folder`.
+
+    `participants` says who plays the silos, where it is not themselves.
+    """
     folder.begin(experiment, resume=resume)
     dataset = dataset if dataset is not None else load_dataset(experiment)
-    check_attack(experiment, dataset)
-    models, facts = fit(experiment, folder, dataset, resume=resume, watch=watch)
+    models, facts = fit(experiment, folder, dataset, watch=watch, participants=participants)
     return finish(experiment, folder, dataset, models, facts, baselines)
 
 
@@ -96,19 +98,24 @@ def fit(
     folder: RunFolder,
     dataset: Dataset,
     *,
-    resume: bool = False,
     watch: Watcher | None = None,
+    participants: Participants = HONEST,
 ) -> tuple[dict[str, Arrays], dict[str, Any]]:
-    """Train only: the model (or, local-only, one per silo) and what there is to say about it."""
+    """Train only: the model (or, local-only, one per silo) and what there is to say about it.
+
+    Training goes on from the folder's last checkpoint where there is one.
+    """
+    if experiment.mode == "federated":
+        participants.check(list(dataset.silos))
     if not initial_model(experiment, dataset.shape)[1]:
         return {"": {}}, {"stopped": "the detector has no weights", "best_round": None}
     if experiment.mode != "local-only":
-        coordinator = federate(experiment, folder, dataset, "", resume=resume, watch=watch)
-        return {"": coordinator.best_weights}, _facts(coordinator)
+        coordinator = federate(experiment, folder, dataset, "", participants, watch)
+        return {"": coordinator.best_weights}, training_facts(coordinator)
     models, stories = {}, {}
     for name in dataset.silos:
-        alone = federate(experiment, folder, dataset, name, resume=resume, watch=watch)
-        models[name], stories[name] = alone.best_weights, _facts(alone)
+        alone = federate(experiment, folder, dataset, name, participants, watch)
+        models[name], stories[name] = alone.best_weights, training_facts(alone)
     return models, {"silos": stories}
 
 
@@ -117,26 +124,15 @@ def federate(
     folder: RunFolder,
     dataset: Dataset,
     alone: str,
-    *,
-    resume: bool,
+    participants: Participants,
     watch: Watcher | None,
 ) -> Coordinator:
-    """One federation over all silos, or over the silo `alone`, driven to its end."""
-    layout, weights = initial_model(experiment, dataset.shape)
+    """One federation over all silos, or over the silo `alone`, run to its end."""
     members = [alone] if alone else sorted(dataset.silos)
-    settings = experiment.federation
-    if len(members) == 1:  # nobody to aggregate with: plain training, round by round
-        plain = settings.aggregation.model_copy(update={"rule": "fedavg"})
-        settings = settings.model_copy(update={"aggregation": plain, "secure_sum": False})
-    coordinator = Coordinator(
-        settings, experiment.privacy, layout, weights, members, experiment.seed, experiment.detector.name
-    )
-    team = make_team(experiment, folder, dataset, members)
-    checkpoints = folder.checkpoints(alone)
+    coordinator = make_coordinator(experiment, dataset.shape, members)
+    transport = make_transport(experiment, folder, dataset, members, participants)
     try:
-        if resume:
-            _resume(coordinator, team, checkpoints, folder, alone)
-        _drive(coordinator, team, checkpoints, folder, alone, watch)
+        run(coordinator, transport, Journal(folder, alone, watch))
     except KeyboardInterrupt as stop:
         raise Interrupted(
             f"stopped after round {coordinator.round}; nothing before it is lost",
@@ -144,89 +140,18 @@ def federate(
             remedy="Go on with --resume.",
         ) from stop
     finally:
-        team.close()
+        transport.close()
     return coordinator
 
 
-def _drive(
-    coordinator: Coordinator,
-    team: Team,
-    checkpoints: Checkpoints,
+def make_transport(
+    experiment: Experiment,
     folder: RunFolder,
-    alone: str,
-    watch: Watcher | None,
-) -> None:
-    while (task := coordinator.next_task()) is not None:
-        replies, failures = team.ask(task, coordinator.config.deadline)
-        record = coordinator.conclude(replies, failures)
-        if record is not None:
-            record = {**record, "silo": alone} if alone else record
-            folder.append_round(record)
-        checkpoints.save(coordinator.state(), team.states())
-        if record is not None and watch is not None:
-            watch(record)
-
-
-def _resume(
-    coordinator: Coordinator, team: Team, checkpoints: Checkpoints, folder: RunFolder, alone: str
-) -> None:
-    """Go back to the last complete step; what was recorded after it is repeated."""
-    saved = checkpoints.load()
-    reached = 0
-    if saved is not None:
-        coordinator.restore(*saved[0])
-        team.restore(saved[1])
-        reached = int(saved[0][0]["id"])
-    folder.keep_rounds([r for r in folder.rounds() if r.get("silo", "") != alone or r["id"] < reached])
-
-
-def make_team(experiment: Experiment, folder: RunFolder, dataset: Dataset, members: list[str]) -> Team:
+    dataset: Dataset,
+    members: Sequence[str],
+    participants: Participants = HONEST,
+) -> Transport:
     if experiment.workers > 1 and len(members) > 1:
-        hosts = {name: dataset.silos[name].train.num_edges for name in members}
-        return ProcessTeam(folder.path / "experiment.toml", hosts, experiment.workers)
-    return SerialTeam({name: make_silo(experiment, dataset, name) for name in members})
-
-
-def build_silos(experiment: Experiment, names: Collection[str]) -> dict[str, Participant]:
-    """Silos by name, from their events; what a worker process or a deployed site calls."""
-    dataset = load_dataset(experiment, names)
-    return {name: make_silo(experiment, dataset, name) for name in names}
-
-
-def check_attack(experiment: Experiment, dataset: Dataset) -> None:
-    """An attack by a silo that does not exist would be a clean run in disguise."""
-    absent = sorted(set(experiment.attack.silos) - set(dataset.silos)) if experiment.attack else []
-    if absent and experiment.mode == "federated":
-        raise ConfigError(
-            f"attack.silos names {absent[0]!r}, which is not a silo",
-            remedy=f"Silos are: {', '.join(dataset.silos)}.",
-        )
-
-
-def make_silo(experiment: Experiment, dataset: Dataset, name: str) -> Participant:
-    """An honest silo, or the one that the experiment's attack makes of it."""
-    data = dataset.silos[name]
-    detector = make_detector(experiment, dataset.shape)
-    if experiment.attack is not None and name in experiment.attack.silos:
-        from entente_lab.attacks import corrupt
-
-        return corrupt(
-            experiment.attack,
-            name,
-            detector,
-            data.train,
-            data.own_hosts,
-            experiment.seed,
-            future=data.test,
-            later=data.later,
-        )
-    return Silo(name, detector, data.train, data.own_hosts, experiment.seed, data.later)
-
-
-def _facts(coordinator: Coordinator) -> dict[str, Any]:
-    return {
-        "stopped": coordinator.stopped,
-        "best_round": coordinator.best_round,
-        "rounds": coordinator.round,
-        "privacy": coordinator.privacy_report(),
-    }
+        sizes = {name: dataset.silos[name].train.num_edges for name in members}
+        return ProcessTransport(folder.path / "experiment.toml", sizes, experiment.workers, participants)
+    return SerialTransport({name: participants.build(experiment, dataset, name) for name in members})

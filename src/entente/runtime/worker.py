@@ -1,51 +1,52 @@
-"""A process that trains some of a run's silos: `python -m entente.runtime.worker EXPERIMENT SILO...`."""
+"""A process that trains some of a run's silos; `processes.ProcessTransport` starts it and speaks to it."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from entente.artifacts import Arrays
+from entente.artifacts import Bundle, encode_bundle
 from entente.config import load_experiment
 from entente.errors import EntenteError
 from entente.federation.messages import Task, pack, unpack
-from entente.runtime.local import build_silos
-from entente.runtime.team import Participant, receive, send
+from entente.runtime.participants import Participants
+from entente.runtime.processes import receive, send
+from entente.runtime.transport import Participant
 
 
-def main(experiment: Path, names: Sequence[str]) -> None:
+def main() -> None:
     """Answer requests on standard input, one answer per silo, until it is closed."""
     # Answers have the pipe for themselves; whatever a library prints goes to standard error.
-    answers = os.fdopen(os.dup(1), "wb")
+    requests, answers = 0, os.dup(1)
     os.dup2(2, 1)
-    silos = build_silos(load_experiment(experiment), names)
+    begin: dict[str, Any] = receive(requests).facts
+    played = begin["participants"]
+    participants = Participants(played["make"], tuple(played["silos"]), played["options"])
+    silos = participants.load(load_experiment(Path(begin["experiment"])), begin["silos"])
     while True:
         try:
-            facts, arrays = receive(sys.stdin.buffer)
+            request = receive(requests)
         except EOFError:
             return
-        if facts["do"] == "restore":
-            silos[facts["silo"]].restore(facts["facts"], arrays)
+        if request.facts["do"] == "restore":
+            silos[request.facts["silo"]].restore(request.facts["state"], request.arrays)
             continue
         for name in sorted(silos):
             try:
-                send(answers, *_answer(silos[name], facts, arrays))
+                facts, arrays = _answer(silos[name], request)
+                send(answers, encode_bundle({"answer": facts}, arrays))
             except EntenteError as error:
-                send(answers, {"error": str(error)}, {})
+                send(answers, encode_bundle({"error": str(error)}, {}))
 
 
-def _answer(silo: Participant, facts: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    if facts["do"] == "state":
-        saved, state = silo.state()
-        return {"answer": saved}, state
-    task = unpack({name: value for name, value in facts.items() if name != "do"}, arrays)
+def _answer(silo: Participant, request: Bundle) -> Bundle:
+    if request.facts["do"] == "state":
+        return silo.state()
+    task = unpack(request.facts["task"], request.arrays)
     assert isinstance(task, Task)
-    reply, weights = pack(silo.handle(task))
-    return {"answer": reply}, weights
+    return pack(silo.handle(task))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main()

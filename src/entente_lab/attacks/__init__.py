@@ -6,14 +6,17 @@ import inspect
 import pkgutil
 from functools import cache
 from importlib import import_module
+from typing import Any
 
-from entente.config import Attack
+from entente.config import Attack, Experiment
 from entente.detectors.base import Detector
 from entente.errors import ConfigError
 from entente.graphs.temporal import TemporalGraph
+from entente.runtime.assembly import Dataset, make_detector
+from entente.runtime.participants import HONEST, Participants
 from entente_lab.attacks.base import Attacker, Scene
 
-__all__ = ["available", "corrupt"]
+__all__ = ["attackers", "available", "corrupt"]
 
 
 @cache
@@ -46,3 +49,25 @@ def corrupt(
         )
     scene = Scene(silo, detector, graph, hosts, seed, future, tuple(sorted(config.silos)), later)
     return attacks[config.name](config, scene)
+
+
+def attackers(attack: Attack | None) -> Participants:
+    """The participants of a run under `attack`; honest ones without it."""
+    if attack is None:
+        return HONEST
+    return Participants(f"{__name__}:play", attack.silos, {"attack": attack.model_dump(mode="json")})
+
+
+def play(experiment: Experiment, dataset: Dataset, name: str, *, attack: dict[str, Any]) -> Attacker:
+    """One attacking silo; `attackers` names this function to the runtime."""
+    data, detector = dataset.silos[name], make_detector(experiment, dataset.shape)
+    return corrupt(
+        Attack.model_validate(attack),
+        name,
+        detector,
+        data.train,
+        data.own_hosts,
+        experiment.seed,
+        future=data.test,
+        later=data.later,
+    )

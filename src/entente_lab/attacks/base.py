@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.artifacts import Arrays
+from entente.artifacts import Arrays, Bundle
 from entente.config import Attack
 from entente.detectors import create
 from entente.detectors.base import Detector
@@ -88,7 +88,7 @@ class Attacker(ABC):
             return self.craft(task, reply)
         return reply
 
-    def state(self) -> tuple[dict[str, Any], Arrays]:
+    def state(self) -> Bundle:
         return self._silo.state()
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

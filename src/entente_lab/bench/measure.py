@@ -18,6 +18,7 @@ from entente.runs.folder import RunFolder
 from entente.runtime.assembly import load_dataset, trained_detector
 from entente.runtime.evaluation import Evaluation, evaluate_models
 from entente.runtime.local import fit
+from entente_lab.attacks import attackers
 
 CURVE_POINTS = 100
 CREDITS = ("j", "s", "d", "r", "norm", "shared", "clipped", "refused", "bytes_up", "bytes_down", "seconds")
@@ -34,7 +35,7 @@ def measure(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any
     with tempfile.TemporaryDirectory(prefix="entente-cell-") as scratch:
         folder = RunFolder(Path(scratch) / "run")
         folder.begin(experiment, resume=False)
-        models, facts = fit(experiment, folder, dataset)
+        models, facts = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
         rounds = folder.rounds()
     trained = time.perf_counter()
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}

@@ -23,12 +23,12 @@ def measure_silo(experiment: Path, silo: str) -> dict[str, float]:
 def main(path: Path, name: str) -> None:
     from entente.federation.messages import TrainTask
     from entente.runtime.assembly import initial_model, load_dataset
-    from entente.runtime.local import make_silo
+    from entente.runtime.participants import HONEST
 
     before = resident_mb("VmRSS")
     experiment = load_experiment(path)
     dataset = load_dataset(experiment, [name])
-    silo = make_silo(experiment, dataset, name)
+    silo = HONEST.build(experiment, dataset, name)
     # Reading the events of everybody is this machine's doing; a deployed silo has only its own.
     Path("/proc/self/clear_refs").write_text(CLEAR_PEAK)
     _, weights = initial_model(experiment, dataset.shape)

@@ -25,7 +25,8 @@ from entente.errors import DetectorError, FederationError
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import Dataset, load_dataset, trained_detector
 from entente.runtime.evaluation import NEVER, label_scores
-from entente.runtime.local import fit, make_silo
+from entente.runtime.local import fit
+from entente_lab.attacks import attackers
 from entente_lab.attacks.base import Attacker
 from entente_lab.bench.measure import shortened
 
@@ -48,7 +49,7 @@ def measure_attack(experiment: Experiment, options: Mapping[str, Any]) -> dict[s
         folder = RunFolder(Path(scratch) / "run")
         folder.begin(experiment, resume=False)
         try:
-            models, facts = fit(experiment, folder, dataset)
+            models, facts = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
             detectors = {
                 name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos
             }
@@ -74,7 +75,7 @@ def cost(experiment: Experiment, dataset: Dataset, liars: Iterable[str]) -> dict
     """What the attack injects: edges over all windows, and per malicious pair (EPM)."""
     injected, pairs = 0, 0
     for name in liars:
-        silo = make_silo(experiment, dataset, name)
+        silo = attackers(experiment.attack).build(experiment, dataset, name)
         if isinstance(silo, Attacker):
             injected += silo.injected
             pairs += len(silo.targets())

@@ -1,4 +1,4 @@
-"""The keeper, with a made-up FLARE server around it: joins, broken jobs, runs that go on or are given up."""
+"""The supervisor in a made-up FLARE server: joins, broken jobs, runs that go on or are given up."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 @pytest.fixture
-def keeper(site: Site) -> Any:
-    from entente.deployment.keeper import Keeper
+def supervisor(site: Site) -> Any:
+    from entente.deployment.supervisor import Supervisor
 
-    return Keeper()
+    return Supervisor()
 
 
 def _run(site: Site, phase: str, job: str = "j", reached: int = 2) -> RunState:
@@ -66,55 +66,55 @@ def _run(site: Site, phase: str, job: str = "j", reached: int = 2) -> RunState:
     return state
 
 
-def test_a_paused_run_goes_on_as_a_new_job(keeper: Any, site: Site) -> None:
+def test_a_paused_run_goes_on_as_a_new_job(supervisor: Any, site: Site) -> None:
     engine, state = FakeEngine(), _run(site, "rejoin")
     engine.manager.jobs["j"] = {"name": "lab", "submitter_role": "lead", "status": "FINISHED:COMPLETED"}
-    keeper.sweep(engine)
+    supervisor.sweep(engine)
     assert state.read()["job"] == "j+"
     assert engine.manager.jobs["j+"]["submitter_role"] == "lead"
-    keeper.sweep(engine)  # the new job is not over yet
+    supervisor.sweep(engine)  # the new job is not over yet
     assert state.read()["job"] == "j+"
 
 
 @pytest.mark.parametrize("phase", ["done", "stopped", "failed"])
-def test_an_ended_run_is_left_alone(keeper: Any, site: Site, phase: str) -> None:
+def test_an_ended_run_is_left_alone(supervisor: Any, site: Site, phase: str) -> None:
     engine, state = FakeEngine(), _run(site, phase)
     engine.manager.jobs["j"] = {"status": "FINISHED:COMPLETED"}
-    keeper.sweep(engine)
+    supervisor.sweep(engine)
     assert state.read()["job"] == "j"
 
 
-def test_a_run_whose_jobs_never_start_is_given_up_instead_of_waited_for(keeper: Any, site: Site) -> None:
+def test_a_run_whose_jobs_never_start_is_given_up_instead_of_waited_for(supervisor: Any, site: Site) -> None:
     engine, state = FakeEngine(), _run(site, "rejoin")
     engine.manager.jobs["j"] = {"name": "lab"}
     for _ in range(10):
         for meta in engine.manager.jobs.values():
             meta["status"] = "FINISHED:CAN_NOT_SCHEDULE"
-        keeper.sweep(engine)
+        supervisor.sweep(engine)
     assert state.read()["phase"] == "failed"
     assert "in the same round" in state.read()["reason"]
     assert verify(site.audit.path).events == {"job-continued": 3, "run-failed": 1}
 
 
-def test_progress_earns_new_patience(keeper: Any, site: Site) -> None:
+def test_progress_earns_new_patience(supervisor: Any, site: Site) -> None:
     engine, state = FakeEngine(), _run(site, "rejoin")
     engine.manager.jobs["j"] = {"name": "lab"}
     for reached in range(3, 12):
         for meta in engine.manager.jobs.values():
             meta["status"] = "FINISHED:COMPLETED"
         state.write("rejoin", round=reached)
-        keeper.sweep(engine)
+        supervisor.sweep(engine)
     assert state.read()["phase"] == "rejoin"
 
 
-def test_a_restarted_coordinator_does_not_call_a_lost_run_running(keeper: Any, site: Site) -> None:
+def test_a_restarted_coordinator_does_not_call_a_lost_run_running(supervisor: Any, site: Site) -> None:
     state = _run(site, "running")
-    keeper._close_lost_runs()
+    supervisor._close_lost_runs()
     assert state.read()["phase"] == "stopped"
     assert "--resume" in state.read()["reason"]
 
 
-def test_a_failure_report_ends_only_the_part_of_a_known_reporter(keeper: Any, site: Site) -> None:
+def test_a_failure_report_ends_only_the_part_of_a_known_reporter(supervisor: Any, site: Site) -> None:
     from nvflare.fuel.f3.cellnet.core_cell import make_reply
     from nvflare.fuel.f3.cellnet.defs import ReturnCode
     from nvflare.private.defs import CellMessageHeaderKeys, JobFailureMsgKey, new_cell_message
@@ -130,18 +130,18 @@ def test_a_failure_report_ends_only_the_part_of_a_known_reporter(keeper: Any, si
     server = SimpleNamespace(process_job_failure=handled, client_manager=SimpleNamespace(clients=clients))
     for token in ("t", "stranger"):
         report = {JobFailureMsgKey.JOB_ID: "j", JobFailureMsgKey.CODE: 101}
-        keeper._silo_failed(server, new_cell_message({CellMessageHeaderKeys.TOKEN: token}, report))
+        supervisor._silo_failed(server, new_cell_message({CellMessageHeaderKeys.TOKEN: token}, report))
     assert seen == [0, 0]  # FLARE never sees a code that would end everybody's job
-    assert keeper.failed == {"west": {"failed": "j", "failures": 1}}
+    assert supervisor.failed == {"west": {"failed": "j", "failures": 1}}
     assert [entry["silo"] for _, entry in read(site.audit.path)] == ["west"]
 
 
-def test_joins_and_departures_are_recorded_once(keeper: Any, site: Site) -> None:
+def test_joins_and_departures_are_recorded_once(supervisor: Any, site: Site) -> None:
     east = {"east": {"session": "a"}}
-    keeper._record({}, east)
-    keeper._record(east, east)
-    keeper._record(east, {"east": {"session": "b"}})
-    keeper._record({"east": {"session": "b"}}, {})
+    supervisor._record({}, east)
+    supervisor._record(east, east)
+    supervisor._record(east, {"east": {"session": "b"}})
+    supervisor._record({"east": {"session": "b"}}, {})
     assert [entry["event"] for _, entry in read(site.audit.path)] == [
         "silo-joined",
         "silo-joined",

@@ -14,16 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entente.artifacts import read_arrays, write_json
+from entente.artifacts import encode_bundle, read_arrays, write_json
 from entente.config import Experiment
 from entente.deployment.audit import read, verify
-from entente.deployment.drive import Drive
 from entente.deployment.job import portable, run_name
 from entente.deployment.memory import SiloMemory
+from entente.deployment.run_job import run_job
 from entente.deployment.settings import parse_federation
 from entente.deployment.site import RunState, Site
 from entente.deployment.status import status
 from entente.deployment.submit import gather, submit
+from entente.deployment.transport import JobTransport
 from entente.deployment.wire import decode, encode, size
 from entente.detectors.base import GraphShape
 from entente.errors import RefusedError, StorageError, UsageError
@@ -32,11 +33,13 @@ from entente.federation.messages import KeyTask, Reply, Task, TrainTask, Update,
 from entente.federation.silo import Silo
 from entente.graphs.identity import KeyedHash
 from entente.graphs.temporal import TemporalGraph
-from entente.runs.folder import Checkpoints, RunFolder
+from entente.runs.folder import RunFolder
+from entente.runs.steps import Checkpoints
 from entente.runtime.assembly import initial_model, make_detector
 
 SILOS = ("east", "north", "west")
 ROUNDS = 4
+TERMS = {"gathering": 0.2, "retries": 1, "deadline": 5}
 
 
 # ---- the wire ---------------------------------------------------------------------------------
@@ -65,20 +68,31 @@ def test_an_over_sized_message_is_refused_before_it_is_parsed() -> None:
     with pytest.raises(RefusedError, match="over-sized"):
         decode(content, size(content) - 1)
     with pytest.raises(RefusedError, match="over-sized"):
-        decode({"facts": "{" * 5_000_000, "arrays": b""}, 1 << 40)
+        decode({"bundle": bytes(5_000_000)}, 4_000_000)
+    with pytest.raises(RefusedError, match="header has 5000000 bytes"):
+        decode({"bundle": (5_000_000).to_bytes(8, "little") + b"{" * 5_000_000}, 1 << 40)
+
+
+def _file(header: bytes) -> bytes:
+    return len(header).to_bytes(8, "little") + header
 
 
 @pytest.mark.parametrize(
     "content",
     [
         {},
-        {"facts": 3, "arrays": b""},
-        {"facts": "{}", "arrays": "text"},
-        {"facts": "[]", "arrays": b""},
-        {"facts": "{", "arrays": b""},
-        {"facts": "[" * 100_000, "arrays": b""},
-        {"facts": '{"kind": "no-such"}', "arrays": b""},
-        {"facts": '{"kind": "update"}', "arrays": b"\x80\x04pickled"},
+        {"bundle": 3},
+        {"bundle": "text"},
+        {"bundle": b""},
+        {"bundle": b"\x80\x04pickled"},
+        {"bundle": _file(b"[]")},
+        {"bundle": _file(b"{")},
+        {"bundle": _file(b"[" * 100_000)},
+        {"bundle": _file(b'{"__metadata__": {}}')},
+        {"bundle": _file(b'{"__metadata__": {"facts": "[1]"}}')},
+        {"bundle": _file(b'{"__metadata__": {"facts": 3}}')},
+        {"bundle": encode_bundle({"kind": "no-such"}, {})},
+        {"bundle": encode_bundle({"kind": "update"}, {})},
     ],
 )
 def test_what_is_not_a_message_is_refused(content: dict[str, Any]) -> None:
@@ -86,13 +100,13 @@ def test_what_is_not_a_message_is_refused(content: dict[str, Any]) -> None:
         decode(content, 1 << 20)
 
 
-@given(place=st.integers(0, 400), value=st.integers(0, 255), cut=st.integers(0, 40))
+@given(place=st.integers(0, 600), value=st.integers(0, 255), cut=st.integers(0, 40))
 def test_no_damage_on_the_way_raises_anything_but_a_refusal(place: int, value: int, cut: int) -> None:
     content = encode(_update())
-    blob = bytearray(content["arrays"])
+    blob = bytearray(content["bundle"])
     blob[place % len(blob)] = value
     with contextlib.suppress(RefusedError):
-        decode({"facts": content["facts"], "arrays": bytes(blob[: len(blob) - cut])}, 1 << 20)
+        decode({"bundle": bytes(blob[: len(blob) - cut])}, 1 << 20)
 
 
 # ---- silos without machines -------------------------------------------------------------------
@@ -135,13 +149,11 @@ def _silo(experiment: Experiment, name: str) -> Silo:
     return Silo(name, detector, _graph(SILOS.index(name)), 10, experiment.seed)
 
 
-class FakeCompany:
+class FakeTransport(JobTransport):
     """Silos in this process, each with its memory on disk; `plan` says who is away at which task."""
 
     def __init__(self, experiment: Experiment, folder: Path, **plan: Any) -> None:
-        self.experiment = experiment
-        self.folder = folder
-        self.heads: dict[str, str] = {}
+        super().__init__(parse_federation({"silos": SILOS, "terms": TERMS}))
         self.away: dict[str, int] = plan.get("away", {})
         self.back: tuple[str, int] | None = plan.get("back")
         self.fail_at: int | None = plan.get("fail_at")
@@ -159,7 +171,7 @@ class FakeCompany:
         self.delivered = model.weights
         return {}
 
-    def ask(self, task: Task, deadline: float) -> tuple[list[Reply], dict[str, str]]:
+    def carry(self, task: Task, deadline: float) -> tuple[list[Reply], dict[str, str]]:
         self.asked += 1
         if self.asked == self.fail_at:
             raise KeyboardInterrupt("killed")
@@ -176,7 +188,7 @@ class FakeCompany:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    federation = parse_federation({"silos": SILOS, "terms": {"gathering": 0.2, "retries": 1, "deadline": 5}})
+    federation = parse_federation({"silos": SILOS, "terms": TERMS})
     path = tmp_path / "kit"
     path.mkdir()
     table = {"site": "coordinator", "role": "coordinator", "version": "0"}
@@ -206,12 +218,12 @@ def _same_as_in_one_process(run: Path, experiment: Experiment) -> bool:
 
 
 def test_a_job_gives_the_model_of_the_plain_loop(site: Site, experiment: Experiment, tmp_path: Path) -> None:
-    company = FakeCompany(experiment, tmp_path)
-    assert Drive(site, experiment, "job-1", company).run() == "done"
+    transport = FakeTransport(experiment, tmp_path)
+    assert run_job(site, experiment, "job-1", transport) == "done"
     run = site.run(run_name(experiment))
     assert _same_as_in_one_process(run, experiment)
     stored = read_arrays(run / "model.safetensors")
-    assert all(company.delivered[name].tobytes() == array.tobytes() for name, array in stored.items())
+    assert all(transport.delivered[name].tobytes() == array.tobytes() for name, array in stored.items())
     assert RunState(run).read()["phase"] == "done"
     assert len([r for r in RunFolder(run).rounds() if r["kind"] == "train"]) == ROUNDS
     events = verify(site.audit.path).events
@@ -226,9 +238,9 @@ def test_killed_at_any_task_and_resumed_gives_the_same_bits(
     site: Site, experiment: Experiment, tmp_path: Path, killed_at: int
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        Drive(site, experiment, "job-1", FakeCompany(experiment, tmp_path, fail_at=killed_at)).run()
+        run_job(site, experiment, "job-1", FakeTransport(experiment, tmp_path, fail_at=killed_at))
     # New processes at every site: what they know is on disk.
-    assert Drive(site, experiment, "job-2", FakeCompany(experiment, tmp_path)).run() == "done"
+    assert run_job(site, experiment, "job-2", FakeTransport(experiment, tmp_path)) == "done"
     assert _same_as_in_one_process(site.run(run_name(experiment)), experiment)
 
 
@@ -248,8 +260,8 @@ def test_killed_between_answer_and_checkpoint_gives_the_same_bits(
 
     monkeypatch.setattr(Checkpoints, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Drive(site, experiment, "job-1", FakeCompany(experiment, tmp_path)).run()
-    assert Drive(site, experiment, "job-2", FakeCompany(experiment, tmp_path)).run() == "done"
+        run_job(site, experiment, "job-1", FakeTransport(experiment, tmp_path))
+    assert run_job(site, experiment, "job-2", FakeTransport(experiment, tmp_path)) == "done"
     run = site.run(run_name(experiment))
     assert _same_as_in_one_process(run, experiment)
     rounds = [r["round"] for r in RunFolder(run).rounds()]
@@ -259,10 +271,10 @@ def test_killed_between_answer_and_checkpoint_gives_the_same_bits(
 def test_a_returned_silo_ends_the_job_for_a_new_one_and_then_takes_part(
     site: Site, experiment: Experiment, tmp_path: Path
 ) -> None:
-    company = FakeCompany(experiment, tmp_path, away={"west": 4}, back=("west", 6))
-    assert Drive(site, experiment, "job-1", company).run() == "rejoin"
+    transport = FakeTransport(experiment, tmp_path, away={"west": 4}, back=("west", 6))
+    assert run_job(site, experiment, "job-1", transport) == "rejoin"
     assert RunState(site.run(run_name(experiment))).read()["phase"] == "rejoin"
-    assert Drive(site, experiment, "job-2", FakeCompany(experiment, tmp_path)).run() == "done"
+    assert run_job(site, experiment, "job-2", FakeTransport(experiment, tmp_path)) == "done"
     took = [
         not record["silos"]["west"].get("refused")
         for record in RunFolder(site.run(run_name(experiment))).rounds()
@@ -275,8 +287,8 @@ def test_a_returned_silo_ends_the_job_for_a_new_one_and_then_takes_part(
 def test_below_quorum_stops_with_a_checkpoint_and_says_why(
     site: Site, experiment: Experiment, tmp_path: Path
 ) -> None:
-    company = FakeCompany(experiment, tmp_path, away={"west": 5, "north": 5})
-    assert Drive(site, experiment, "job-1", company).run() == "stopped"
+    transport = FakeTransport(experiment, tmp_path, away={"west": 5, "north": 5})
+    assert run_job(site, experiment, "job-1", transport) == "stopped"
     run = site.run(run_name(experiment))
     state = RunState(run).read()
     assert "below quorum: 1 of 3" in state["reason"]
@@ -284,38 +296,38 @@ def test_below_quorum_stops_with_a_checkpoint_and_says_why(
     assert RunFolder(run).checkpoints().load() is not None
     reasons = [entry["reason"] for _, entry in read(site.audit.path) if entry["event"] == "run-stopped"]
     assert reasons == [state["reason"]]
-    assert Drive(site, experiment, "job-2", FakeCompany(experiment, tmp_path)).run() == "done"
+    assert run_job(site, experiment, "job-2", FakeTransport(experiment, tmp_path)) == "done"
 
 
 def test_a_full_disk_stops_the_run_cleanly_and_it_resumes(
     site: Site, experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from entente.runs import folder as checkpoint
+    from entente.runs import steps
 
-    write, calls = checkpoint.write_arrays, 0
+    encode_state, calls = steps.encode_bundle, 0
 
-    def full(*arguments: Any) -> None:
+    def full(*arguments: Any) -> bytes:
         nonlocal calls
         calls += 1
-        if calls == 5:
+        if calls == 6:
             raise OSError(errno.ENOSPC, "No space left on device")
-        write(*arguments)
+        return encode_state(*arguments)
 
-    monkeypatch.setattr(checkpoint, "write_arrays", full)
-    assert Drive(site, experiment, "job-1", FakeCompany(experiment, tmp_path)).run() == "stopped"
+    monkeypatch.setattr(steps, "encode_bundle", full)
+    assert run_job(site, experiment, "job-1", FakeTransport(experiment, tmp_path)) == "stopped"
     run = site.run(run_name(experiment))
     assert "No space left" in RunState(run).read()["reason"]
-    assert not (run / "ballast").exists()
-    assert Drive(site, experiment, "job-2", FakeCompany(experiment, tmp_path)).run() == "done"
+    assert not (run / "reserve").exists()
+    assert run_job(site, experiment, "job-2", FakeTransport(experiment, tmp_path)) == "done"
     assert _same_as_in_one_process(run, experiment)
 
 
 def test_a_failure_nobody_thought_of_ends_the_run_with_its_reason(
     site: Site, experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    company = FakeCompany(experiment, tmp_path)
-    monkeypatch.setattr(company, "ask", lambda *_: 1 / 0)
-    assert Drive(site, experiment, "job-1", company).run() == "failed"
+    transport = FakeTransport(experiment, tmp_path)
+    monkeypatch.setattr(transport, "ask", lambda *_: 1 / 0)
+    assert run_job(site, experiment, "job-1", transport) == "failed"
     assert "ZeroDivisionError" in RunState(site.run(run_name(experiment))).read()["reason"]
 
 

@@ -43,7 +43,7 @@ KEPT = (
 """What a job's description keeps when it is started once more."""
 
 
-class Keeper(FLComponent):  # type: ignore[misc]
+class Supervisor(FLComponent):  # type: ignore[misc]
     """Keeps members.json and the audit of joins; starts the next job of a run that paused."""
 
     def __init__(self) -> None:
