@@ -63,3 +63,13 @@ def test_red_teams_are_chosen_by_name(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["attack_events"] == 0
     assert run("simulate", str(tmp_path), *size, "--red-team", "worm") == 2
     assert "living-off-admin-paths" in capsys.readouterr().err
+
+
+def test_the_lifelike_company_takes_its_parameters_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = ("--sites", "2", "--hosts", "60", "--days", "2", "--preset", "lifelike", "--format", "csv")
+    assert run("simulate", str(tmp_path), *size, "--set", "typos=0.5") == 0
+    assert ",false," in (tmp_path / "events.csv").read_text()
+    assert run("simulate", str(tmp_path), *size, "--set", "coffee=1") == 2
+    assert "admin_jobs" in capsys.readouterr().err

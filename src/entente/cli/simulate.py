@@ -23,6 +23,13 @@ def simulate(
     ] = "lanl",
     activity: Annotated[float, typer.Option(help="Factor on the number of everyday events.")] = 1.0,
     novelty: Annotated[float, typer.Option(help="Factor on benign one-off work: scans, odd jobs ...")] = 1.0,
+    preset: Annotated[
+        str, typer.Option(help="classic (the company of the published figures) or lifelike.")
+    ] = "classic",
+    life: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the lifelike company."),
+    ] = None,
     red_team: Annotated[
         list[str] | None,
         typer.Option(
@@ -35,14 +42,25 @@ def simulate(
 ) -> None:
     """Write the logs of a simulated company: sites, habits, benign novelty and a red team.
 
-    Example: entente simulate company --sites 4 --hosts 800 --days 8 --format lanl
+    Example: entente simulate company --preset lifelike --set admin_jobs=2 --red-team slow-chain
     """
     from entente_lab.simulator import SimulationConfig, write
     from entente_lab.simulator import simulate as play
+    from entente_lab.simulator.life.settings import parse_life
 
     named = red_team or ["campaign"]
     red_teams = () if named == ["none"] else tuple(named)
-    config = SimulationConfig(sites, hosts, days, seed, activity, novelty, red_teams=red_teams)
+    config = SimulationConfig(
+        sites,
+        hosts,
+        days,
+        seed,
+        activity,
+        novelty,
+        red_teams=red_teams,
+        preset=preset,
+        life=parse_life(life or []),
+    )
     simulation = play(config)
     files = write(simulation, out, format)
     if as_json:

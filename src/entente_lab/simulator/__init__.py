@@ -5,7 +5,8 @@ write(simulation, Path("company"), "lanl")
 """
 
 from entente_lab.simulator.company import Company, SimulationConfig
+from entente_lab.simulator.life.settings import Life
 from entente_lab.simulator.output import FORMATS, write
 from entente_lab.simulator.run import Simulation, simulate
 
-__all__ = ["FORMATS", "Company", "Simulation", "SimulationConfig", "simulate", "write"]
+__all__ = ["FORMATS", "Company", "Life", "Simulation", "SimulationConfig", "simulate", "write"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from entente.errors import UsageError
+from entente_lab.simulator.life.settings import Life
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -38,6 +39,7 @@ SITE_NAMES: Final = (
     "bergen", "brno", "cork", "gdansk", "tartu", "vejle",
 )  # fmt: skip
 HOURS_EAST: Final = (0, 1, -5, 8, 2, -8, 5, -3, 9, 3, -6, 10)  # of the head office
+PRESETS: Final = ("classic", "lifelike")
 RED_TEAMS: Final = {
     "campaign": "one foothold in a branch, then step by step into every site",
     "sessions": "a few busy sittings with stolen admin credentials",
@@ -66,7 +68,18 @@ class SimulationConfig:
     red_teams: tuple[str, ...] = ("campaign",)
     """Styles of the attacks that take place (entente_lab.simulator.redteams); none at all is fine."""
 
+    preset: str = "classic"
+    """classic: the company of all figures published so far. lifelike: with everything `life` describes."""
+    life: Life = field(default_factory=Life)
+    """Parameters of the lifelike company."""
+
     def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise UsageError(f"no preset is called {self.preset!r}", remedy=f"Choose {' or '.join(PRESETS)}.")
+        if self.preset == "classic" and self.life != Life():
+            raise UsageError(
+                "the classic company has no such parameters", remedy="Choose the lifelike preset."
+            )
         unknown = [name for name in self.red_teams if name not in RED_TEAMS]
         if unknown or len(set(self.red_teams)) < len(self.red_teams):
             raise UsageError(

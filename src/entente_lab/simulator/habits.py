@@ -25,7 +25,7 @@ DRIFT_DAYS = 25.0  # mean life of an occasional habit
 
 
 @dataclass(frozen=True, slots=True)
-class _Builder:
+class HabitBuilder:
     """Draws habits between sets of hosts."""
 
     config: SimulationConfig
@@ -98,7 +98,7 @@ class _Builder:
 def build_habits(
     config: SimulationConfig, company: Company, clocks: Clocks, rng: np.random.Generator
 ) -> Habits:
-    build = _Builder(config, company, clocks, rng)
+    build = HabitBuilder(config, company, clocks, rng)
     parts: list[Habits] = []
     for site in range(len(company.site_names)):
         parts += _site_life(build, site)
@@ -108,7 +108,7 @@ def build_habits(
     return join(parts)
 
 
-def _site_life(build: _Builder, site: int) -> list[Habits]:
+def _site_life(build: HabitBuilder, site: int) -> list[Habits]:
     company, clocks = build.company, build.clocks
     workers, servers = company.of(WORKSTATION, site=site), company.of(SERVER, site=site)
     controllers, admins = company.of(CONTROLLER, site=site), company.of(ADMIN, site=site)
@@ -141,7 +141,7 @@ def _site_life(build: _Builder, site: int) -> list[Habits]:
     ]
 
 
-def _department_life(build: _Builder, department: int) -> list[Habits]:
+def _department_life(build: HabitBuilder, department: int) -> list[Habits]:
     company = build.company
     members = np.flatnonzero(company.department == department)
     workers = members[company.role[members] == WORKSTATION]
@@ -160,7 +160,7 @@ def _department_life(build: _Builder, department: int) -> list[Habits]:
     ]
 
 
-def _head_office_life(build: _Builder) -> list[Habits]:
+def _head_office_life(build: HabitBuilder) -> list[Habits]:
     """Mail, proxy, portal for all; applications for one line of business at all sites."""
     company, clocks = build.company, build.clocks
     workers, servers, shared = company.of(WORKSTATION), company.of(SERVER), company.of(SHARED)

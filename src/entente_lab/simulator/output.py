@@ -27,7 +27,8 @@ def write(simulation: Simulation, out: Path, format: str = "lanl") -> tuple[Path
 
     lanl: auth.txt.gz, redteam.txt. zeek: conn.log (JSON, labelled, hosts by address), subnets.csv.
     csv: events.csv. Always hosts.csv and attack.csv, with hosts named as the log names them. Times are
-    whole seconds in every file.
+    whole seconds in every file. Where addresses change hands, hosts.csv by address names the first holder,
+    and leases.csv tells who had an address when.
     """
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}", remedy=f"Choose one of {', '.join(FORMATS)}.")
@@ -42,7 +43,9 @@ def write(simulation: Simulation, out: Path, format: str = "lanl") -> tuple[Path
     hosts, attack = simulation.hosts, simulation.attack
     named = hosts.column("address" if format == "zeek" else "host")
     if format == "zeek":
-        attack = _by_address(attack, hosts)
+        attack = _by_address(attack, simulation.leases)
+        if len(simulation.leases) > len(hosts):
+            logs = (*logs, _table(out / "leases.csv", _in_seconds(simulation.leases, "begin", "end")))
     table = pa.table(
         {
             "host": named,
@@ -100,7 +103,7 @@ def _write_lanl(simulation: Simulation, out: Path) -> tuple[Path, ...]:
 def _write_zeek(simulation: Simulation, out: Path) -> tuple[Path, ...]:
     import polars as pl
 
-    events = _by_address(simulation.events, simulation.hosts)
+    events = _by_address(simulation.events, simulation.leases)
     rows = len(events)
     rng = np.random.default_rng([simulation.config.seed, rows])
     port, volume = events["port"].to_numpy(), events["bytes"].to_numpy()
@@ -123,6 +126,11 @@ def _write_zeek(simulation: Simulation, out: Path) -> tuple[Path, ...]:
             "label": pl.from_arrow(pc.if_else(pc.equal(events["label"], 1), "Malicious", "Benign")),
         }
     )
+    if simulation.config.preset != "classic":
+        # Zeek can be told to add these to conn.log from ntlm.log and kerberos.log, which share its uid.
+        lines = lines.with_columns(
+            username=pl.Series(events["user"].to_pylist()), success=pl.Series(events["outcome"].to_pylist())
+        )
     conn = out / "conn.log"
     with replacing(conn) as temporary:
         lines.write_ndjson(temporary)
@@ -136,16 +144,26 @@ def _write_csv(simulation: Simulation, out: Path) -> tuple[Path, ...]:
     return (_table(out / "events.csv", _in_seconds(simulation.events)),)
 
 
-def _in_seconds(table: pa.Table) -> pa.Table:
-    place = table.schema.get_field_index("time")
-    return table.set_column(place, "time", pc.divide(table["time"], MICROSECONDS))
+def _in_seconds(table: pa.Table, *names: str) -> pa.Table:
+    for name in names or ("time",):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pc.divide(table[name], MICROSECONDS))
+    return table
 
 
-def _by_address(table: pa.Table, hosts: pa.Table) -> pa.Table:
+def _by_address(table: pa.Table, leases: pa.Table) -> pa.Table:
+    """Hosts by the address they had at the time."""
+    names, number = np.unique(leases["host"].to_numpy(), return_inverse=True)
+    order = np.lexsort((leases["begin"].to_numpy(), number))
+    span = 1 + int(leases["end"].to_numpy().max())
+    keys = number[order] * span + leases["begin"].to_numpy()[order]
+    addresses = leases["address"].take(pa.array(order))
+    time = table["time"].to_numpy()
     for name in ("src", "dst"):
-        found = pc.index_in(table[name], value_set=hosts["host"].combine_chunks())
+        host = pc.index_in(table[name], value_set=pa.array(names)).to_numpy()
+        found = np.searchsorted(keys, host.astype(np.int64) * span + time, side="right") - 1
         where = table.schema.get_field_index(name)
-        table = table.set_column(where, table.schema.field(name), hosts["address"].take(found))
+        table = table.set_column(where, table.schema.field(name), addresses.take(pa.array(found)))
     return table
 
 

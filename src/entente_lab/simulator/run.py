@@ -21,6 +21,7 @@ from entente_lab.simulator.activity import (
 )
 from entente_lab.simulator.company import ROLES, Company, IntArray, SimulationConfig, build_company
 from entente_lab.simulator.habits import build_habits
+from entente_lab.simulator.life.play import Days, lifelike
 from entente_lab.simulator.novelty import build_roll_outs, draw_one_offs
 from entente_lab.simulator.redteams import STYLES, Attack, Scene
 
@@ -50,13 +51,15 @@ class Simulation:
 
     `events` has the columns of EVENT_SCHEMA and is sorted by time (second 0 is midnight at the head
     office); `hosts` has host, site, role, first_day, address; `attack` has time (microseconds), src,
-    dst, user, technique (ATT&CK id), protocol, step, outcome, red_team, in time order.
+    dst, user, technique (ATT&CK id), protocol, step, outcome, red_team, in time order; `leases` has host,
+    address, begin, end (microseconds): which host had which address, one row per host if none changes.
     """
 
     config: SimulationConfig
     events: pa.Table
     hosts: pa.Table
     attack: pa.Table
+    leases: pa.Table
 
 
 def simulate(config: SimulationConfig | None = None) -> Simulation:
@@ -64,6 +67,24 @@ def simulate(config: SimulationConfig | None = None) -> Simulation:
     config = config or SimulationConfig()
     # One stream per concern: another red team leaves the benign events as they are.
     streams = [np.random.default_rng(seed) for seed in np.random.SeedSequence(config.seed).spawn(STREAMS)]
+    days = classic(config, streams) if config.preset == "classic" else lifelike(config, streams)
+    company, benign = days.company, days.benign
+    scene = Scene.of(config, company, days.clocks, benign)
+    attacks = [STYLES[name](scene, streams[RED_TEAM_STREAMS[name]]) for name in config.red_teams]
+    events = join([benign, *(attack.events for attack in attacks)])
+    order = np.lexsort((events.label, events.account, events.dst, events.src, events.time))
+    volume = streams[6].lognormal(8.0, 1.5, len(events)).astype(np.int64) + 120
+    return Simulation(
+        config,
+        _event_table(events, order, volume, company),
+        _host_table(company, days.role),
+        _attack_table(attacks, company),
+        _lease_table(days, config),
+    )
+
+
+def classic(config: SimulationConfig, streams: list[np.random.Generator]) -> Days:
+    """The company as it was before there was a lifelike one, bit for bit."""
     company = build_company(config, streams[0])
     clocks = build_clocks(config, company)
     habits = join(
@@ -78,17 +99,7 @@ def simulate(config: SimulationConfig | None = None) -> Simulation:
             draw_one_offs(config, company, clocks, streams[4]),
         ]
     )
-    scene = Scene.of(config, company, clocks, benign)
-    attacks = [STYLES[name](scene, streams[RED_TEAM_STREAMS[name]]) for name in config.red_teams]
-    events = join([benign, *(attack.events for attack in attacks)])
-    order = np.lexsort((events.label, events.account, events.dst, events.src, events.time))
-    volume = streams[6].lognormal(8.0, 1.5, len(events)).astype(np.int64) + 120
-    return Simulation(
-        config,
-        _event_table(events, order, volume, company),
-        _host_table(company),
-        _attack_table(attacks, company),
-    )
+    return Days(company, company.role, clocks, benign, None)
 
 
 def _event_table(events: Events, order: IntArray, volume: IntArray, company: Company) -> pa.Table:
@@ -113,12 +124,32 @@ def _words(words: Any, index: IntArray) -> pa.Array:
     ).dictionary_decode()
 
 
-def _host_table(company: Company) -> pa.Table:
+def _lease_table(days: Days, config: SimulationConfig) -> pa.Table:
+    """One row per host and spell with one address, by host and time."""
+    company = days.company
+    tenants = np.arange(len(company))[None, :] if days.tenants is None else days.tenants
+    changed = np.ones(tenants.shape, dtype=np.bool_)
+    changed[1:] = tenants[1:] != tenants[:-1]
+    host, day = np.nonzero(changed.T)
+    begin = day * 86_400
+    last = np.append(host[1:] != host[:-1], True)
+    end = np.where(last, int(config.end), np.append(begin[1:], 0))
+    return pa.table(
+        {
+            "host": _words(company.names, host),
+            "address": _words(company.addresses, tenants[day, host]),
+            "begin": pa.array(begin * MICROSECONDS),
+            "end": pa.array(end * MICROSECONDS),
+        }
+    )
+
+
+def _host_table(company: Company, role: IntArray) -> pa.Table:
     return pa.table(
         {
             "host": pa.array(company.names.tolist()),
             "site": _words(np.array(company.site_names), company.site),
-            "role": _words(np.array(ROLES), company.role),
+            "role": _words(np.array(ROLES), role),
             "first_day": pa.array(company.first_day.astype(np.int64)),
             "address": pa.array(company.addresses.tolist()),
         }

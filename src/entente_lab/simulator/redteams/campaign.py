@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from entente_lab.simulator.activity import NTLM, SERVICE, Events
+from entente_lab.simulator.activity import KERBEROS, NTLM, SERVICE, Events
 from entente_lab.simulator.company import ADMIN, CONTROLLER, SERVER, SHARED, WORKSTATION, Company, IntArray
 from entente_lab.simulator.redteams.base import LATERAL, Attack, Scene, Step
 
@@ -36,13 +36,16 @@ def campaign(scene: Scene, rng: np.random.Generator) -> Attack:
         chosen: IntArray = np.array(values, dtype=np.int64)[row]
         return chosen
 
+    package = np.full(len(steps), NTLM)
+    if config.preset != "classic":
+        package = np.where(rng.random(len(steps)) < 0.6, NTLM, KERBEROS)
     events = Events.of(
         time=time,
         src=column([step.src for step in steps]),
         dst=column([step.dst for step in steps]),
         account=column([step.account for step in steps]),
         service=column([SERVICE[step.protocol] for step in steps]),
-        package=np.full(len(row), NTLM),
+        package=package[row],
         label=1,
     )
     return Attack("campaign", events, row, tuple(steps))
