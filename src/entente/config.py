@@ -114,6 +114,20 @@ class Jbeil(Section):
     """Share of hosts hidden from training (inductive: 0.3); the same hosts in every silo."""
 
 
+class BehaviourOptions(Section):
+    """Small network over a silo's own counts."""
+
+    name: Literal["behaviour"] = "behaviour"
+    hidden: int = Field(default=32, ge=2)
+    """Width of the first hidden layer; the second has half of it."""
+    replicas: int = Field(default=12, ge=1)
+    """Copies of the training history with injected campaigns to learn from."""
+    lr: float = Field(default=0.003, gt=0)
+    """Adam's rate."""
+    batch: int = Field(default=512, ge=1)
+    """Examples per step."""
+
+
 class BaselineOptions(Section):
     """A trivial rule: no weights, nothing to federate."""
 
@@ -122,7 +136,7 @@ class BaselineOptions(Section):
     """EdgeBank only: seconds after which an edge is forgotten; unlimited by default."""
 
 
-DetectorConfig = Annotated[Euler | Jbeil | BaselineOptions, Field(discriminator="name")]
+DetectorConfig = Annotated[Euler | Jbeil | BehaviourOptions | BaselineOptions, Field(discriminator="name")]
 
 
 class Aggregation(Section):
@@ -177,7 +191,7 @@ class Federation(Section):
     rounds: int = Field(default=30, ge=1)
     """At most this many (paper: 30 Euler, 5 Jbeil)."""
     epochs: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Local epochs E per round; auto = 5 for Euler, 1 for Jbeil (paper: 1 for both)."""
+    """Local epochs E per round; auto = 2 for behaviour, 5 for Euler, 1 for Jbeil (paper: 1 for both)."""
     patience: int = Field(default=30, ge=1)
     """Stop after this many rounds without a better validation AP + AUC."""
     quorum: float = Field(default=0.5, gt=0, le=1)

@@ -93,6 +93,17 @@ class Detector(ABC):
     def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
         """AP and AUC of held-out edges against sampled non-edges; changes nothing."""
 
+    def validate_later(
+        self, graph: TemporalGraph, later: TemporalGraph, rng: np.random.Generator
+    ) -> Validation:
+        """AP and AUC on the windows `later`, which follow `graph`; rounds are chosen by it. Changes nothing.
+
+        Edges against sampled non-edges, unless the detector knows something better.
+        """
+        from entente.detectors.validation import validate_later
+
+        return validate_later(self, graph, later, rng)
+
     @abstractmethod
     def initial_state(self, graph: TemporalGraph) -> State:
         """The state before any window has been seen."""
@@ -106,6 +117,13 @@ class Detector(ABC):
         `state` is what the preceding windows left; nodes appended since then get a fresh state.
         Neither the detector nor `state` is changed.
         """
+
+    def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
+        """Why the edges of `graph` at these positions score as they do: a sentence each, or an empty one.
+
+        `state` is the one that `score` was given for this graph. Asked for alerts only: it may take long.
+        """
+        return [""] * len(edges)
 
     def optimiser_state(self) -> Arrays:
         """What the optimiser remembers between rounds; stays in the silo."""

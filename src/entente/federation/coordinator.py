@@ -28,7 +28,7 @@ from entente.federation.release import Release
 from entente.federation.selection import Selection, summarise
 from entente.federation.watch import Watch
 
-EPOCHS = {"euler": 5}
+EPOCHS = {"behaviour": 2, "euler": 5}
 """What `epochs = "auto"` stands for; 1 for every other detector."""
 NO_FAILURES: Mapping[str, str] = {}
 

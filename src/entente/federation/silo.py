@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays, Bundle
 from entente.detectors.base import Detector, Validation
-from entente.detectors.validation import validate_later
 from entente.errors import FederationError, RefusedError
 from entente.federation.messages import (
     CountReply,
@@ -133,10 +132,10 @@ class Silo:
         )
 
     def _validate(self) -> Validation:
-        # The same non-edges every round: rounds are compared with each other.
+        # The same non-edges or campaigns every round: rounds are compared with each other.
         rng = self._generator("validate", 0)
         if self.later is not None and self.later.num_edges >= ENOUGH:
-            found = validate_later(self.detector, self.graph, self.later, rng)
+            found = self.detector.validate_later(self.graph, self.later, rng)
         else:
             found = self.detector.validate(self.graph, rng)
         if found.edges < 1 or not (math.isfinite(found.ap) and math.isfinite(found.auc)):

@@ -1,0 +1,47 @@
+"""The network over features: two hidden layers, about two thousand weights, none of which names a host."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from entente.artifacts import Arrays
+from entente.detectors.behaviour.features import NAMES
+from entente.graphs.temporal import Float32
+
+
+class Network(nn.Module):
+    """Scaled features -> the logit of belonging to a campaign."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(len(NAMES), hidden)
+        self.second = nn.Linear(hidden, max(1, hidden // 2))
+        self.last = nn.Linear(max(1, hidden // 2), 1)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        inner = torch.relu(self.second(torch.relu(self.first(features))))
+        logit: torch.Tensor = self.last(inner).squeeze(1)
+        return logit
+
+
+class Forward:
+    """The same network in numpy, for scoring.
+
+    A window is multiplied on its own, so that its logits do not hang on what else is scored with it.
+    """
+
+    def __init__(self, weights: Arrays) -> None:
+        self._layers = [
+            (weights[f"{name}.weight"].T, weights[f"{name}.bias"]) for name in ("first", "second", "last")
+        ]
+
+    def __call__(self, features: Float32) -> Float32:
+        values = np.ascontiguousarray(features)
+        for number, (weight, bias) in enumerate(self._layers):
+            values = values @ weight + bias
+            if number < 2:
+                np.maximum(values, 0.0, out=values)
+        logit: Float32 = values[:, 0]
+        return logit

@@ -1,0 +1,110 @@
+"""Why an edge scores high, in words: the families of features that raise its logit most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from entente.detectors.behaviour.features import FEATURES, NAMES, scaled
+from entente.detectors.behaviour.network import Forward
+from entente.graphs.temporal import Float32
+
+FAMILIES = tuple(dict.fromkeys(feature.family for feature in FEATURES))
+SAID = 3
+"""Most reasons in one sentence."""
+
+Raw = Mapping[str, float]
+
+
+def reasons(forward: Forward, raw: Float32, minutes: float, suspected: bool) -> str:
+    """One sentence on one edge; `raw` are its values, `suspected` whether its source stood out before."""
+    given = scaled(raw[None])
+    without = np.repeat(given, len(FAMILIES), axis=0)
+    for row, family in enumerate(FAMILIES):
+        without[row, [feature.family == family for feature in FEATURES]] = 0.0
+    gain = forward(given)[0] - forward(without)
+    values = dict(zip(NAMES, raw.astype(float).tolist(), strict=True))
+    said: list[str] = []
+    for row in np.argsort(-gain, kind="stable").tolist():
+        text = WORDS[FAMILIES[row]](values, minutes) if gain[row] > 0 else ""
+        if text and len(said) < SAID:
+            said.append(text)
+    if suspected:
+        said.append("the source stood out before")
+    return "; ".join(said)
+
+
+def _pair(raw: Raw, minutes: float) -> str:
+    if raw["new"]:
+        return "first contact of this pair"
+    return f"pair first seen {_hours(raw['pair_age'])} ago" if raw["pair_age"] < 48 else ""
+
+
+def _target(raw: Raw, minutes: float) -> str:
+    if raw["b_unknown"]:
+        return "the target was never seen before"
+    count = round(raw["b_sources"])
+    if count == 0:
+        return "nobody contacted the target before"
+    return f"only {_count(count, 'host')} contacted the target before" if count <= 10 else ""
+
+
+def _source(raw: Raw, minutes: float) -> str:
+    if raw["a_unknown"]:
+        return "the source was never seen before"
+    if raw["a_targets"] == 0:
+        return "the source never contacted anyone before"
+    return f"the source usually keeps to {_count(round(raw['a_old']), 'target')}" if raw["a_old"] < 10 else ""
+
+
+def _burst(raw: Raw, minutes: float) -> str:
+    count = round(raw["new_now"])
+    if count < 1:
+        return ""
+    return f"{_count(count, 'new target')} in {minutes:g} minutes, usually {raw['usual']:.2g}"
+
+
+def _evidence(raw: Raw, minutes: float) -> str:
+    if raw["relative"] < 2:
+        return ""
+    return f"{raw['relative']:.0f} times its usual number of new and rare targets within a day"
+
+
+def _pivot(raw: Raw, minutes: float) -> str:
+    if raw["rest_in"] < 72:
+        return f"the source was itself contacted by a new host {_hours(raw['rest_in'])} ago"
+    return "other new edges lead to the target" if raw["chain_b"] > 0.5 else ""
+
+
+def _class(raw: Raw, minutes: float) -> str:
+    return "hosts like the source hardly ever turn to hosts like the target" if raw["odd"] > 2 else ""
+
+
+def _habit(raw: Raw, minutes: float) -> str:
+    return "at an hour at which the source is usually quiet" if raw["hour_a"] < 0.5 else ""
+
+
+def _silo(raw: Raw, minutes: float) -> str:
+    return "while little else is new" if raw["others"] < 0.7 else ""
+
+
+WORDS: Mapping[str, Callable[[Raw, float], str]] = {
+    "pair": _pair,
+    "target": _target,
+    "source": _source,
+    "burst": _burst,
+    "evidence": _evidence,
+    "pivot": _pivot,
+    "class": _class,
+    "habit": _habit,
+    "silo": _silo,
+}
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _hours(hours: float) -> str:
+    return f"{hours * 60:.0f} minutes" if hours < 2 else f"{hours:.0f} hours"

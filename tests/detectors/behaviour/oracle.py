@@ -1,0 +1,201 @@
+"""The features of an edge in plain slow Python: dictionaries, one edge at a time."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from entente.detectors.behaviour.memory import BURST, CLASSES, FADING, HOUR, LEARNING, MOST_WINDOWS
+from entente.graphs.temporal import TemporalGraph
+
+
+def degree_class(degree: float) -> int:
+    return 0 if degree <= 0 else max(0, min(CLASSES - 1, math.floor(math.log2(degree)) + 1))
+
+
+class Oracle:
+    """Remembers everything for ever; graphs of the tests are shorter than the memory."""
+
+    def __init__(self) -> None:
+        self.pair: dict[tuple[int, int], dict[str, float]] = {}
+        self.sums: dict[str, defaultdict[int, float]] = {name: defaultdict(float) for name in FADING}
+        self.first: dict[int, int] = {}
+        self.last_in: dict[int, int] = {}
+        self.last_out: dict[int, int] = {}
+        self.active: defaultdict[int, int] = defaultdict(int)
+        self.classes: defaultdict[int, set[int]] = defaultdict(set)
+        self.day: dict[str, defaultdict[tuple[int, int], float]] = {
+            "out": defaultdict(float),
+            "in": defaultdict(float),
+        }
+        self.moves = [[0.0] * CLASSES for _ in range(CLASSES)]
+        self.novelty, self.windows = 0.0, 0.0
+
+    def targets(self, host: int) -> int:
+        return sum(a == host for a, _ in self.pair)
+
+    def sources(self, host: int) -> int:
+        return sum(b == host for _, b in self.pair)
+
+    def describe(self, graph: TemporalGraph) -> list[dict[str, float]]:
+        rows = []
+        hours = graph.width / HOUR
+        for t in range(graph.num_windows):
+            part = slice(int(graph.offsets[t]), int(graph.offsets[t + 1]))
+            edges = list(zip(graph.src[part].tolist(), graph.dst[part].tolist(), strict=True))
+            hour = (graph.start + t * graph.width) // HOUR % 24
+            rows += self.window(t, hour, hours, edges)
+        return rows
+
+    def window(self, t: int, hour: int, hours: float, edges: list[tuple[int, int]]) -> list[dict[str, float]]:
+        for name, life in FADING.items():
+            for host in self.sums[name]:
+                self.sums[name][host] *= 2.0 ** (-hours / life)
+        self.moves = [[value * 2.0 ** (-hours / 336.0) for value in row] for row in self.moves]
+        self.novelty *= 2.0 ** (-hours / 96.0)
+        self.windows *= 2.0 ** (-hours / 96.0)
+        worth = 1.0 - 2.0 ** (-(t + 1) * hours / LEARNING)
+        new = [edge for edge in edges if edge not in self.pair]
+        now: dict[str, Any] = {
+            "t": t, "hour": hour, "hours": hours, "worth": worth, "edges": edges, "new": new,
+            "new_out": defaultdict(int), "new_in": defaultdict(int),
+            "evidence": defaultdict(float), "rare": defaultdict(int), "odd": defaultdict(float),
+        }  # fmt: skip
+        for a, b in new:
+            now["new_out"][a] += 1
+            now["new_in"][b] += 1
+            now["evidence"][a] += 1.0 / (2.0 + self.sources(b))
+            now["rare"][a] += self.sources(b) <= 1
+            now["odd"][a] += self.oddity(a, b)
+        rows = [self.edge(a, b, now) for a, b in edges]
+        self.close(now)
+        return rows
+
+    def settled(self, a: int) -> float:
+        return max(0.0, self.targets(a) - self.sums["new_96"][a])
+
+    def oddity(self, a: int, b: int) -> float:
+        row = self.moves[degree_class(self.settled(a))]
+        return -math.log((row[degree_class(self.sources(b))] + 0.25) / (sum(row) + 0.25 * CLASSES))
+
+    def push(self, x: int, h: int, now: dict[str, Any]) -> float:
+        strength = math.log1p(now["new_out"][x] + now["evidence"][x] + self.sums["chain_24"][x])
+        return float(strength * now["worth"] / (1.0 + self.sources(h)))
+
+    def pushed(self, h: int, now: dict[str, Any], but: tuple[int, int] | None = None) -> float:
+        return sum(self.push(x, h, now) for x, y in now["new"] if y == h and (x, y) != but)
+
+    def habit(self, side: str, host: int, hour: int) -> float:
+        day = [self.day[side][host, h] for h in range(24)]
+        around = sum(day[(hour + step) % 24] for step in (-1, 0, 1)) / 3.0
+        return (around + 0.25) / (sum(day) / 24.0 + 0.25)
+
+    def edge(self, a: int, b: int, now: dict[str, Any]) -> dict[str, float]:
+        t, hours, worth, s = now["t"], now["hours"], now["worth"], self.sums
+        pair = self.pair.get((a, b))
+        count, exposure = now["new_out"][a], s["exposure_96"][a] + 24.0
+        usual = (s["new_96"][a] + 1.2) / exposure * hours
+        level = (s["level"][a] + 1.2) / exposure
+        day = s["evidence_24"][a] + worth * now["evidence"][a]
+        kind = degree_class(self.sources(b))
+        targets_now = sum(x == a for x, _ in now["edges"])
+        never = 1 << 30
+        return {
+            "new": float(pair is None),
+            "pair_windows": 0.0 if pair is None else pair["windows"],
+            "pair_rest": 1e4 if pair is None else (t - pair["last"]) * hours,
+            "pair_age": 0.0 if pair is None else (t - pair["first"]) * hours,
+            "birth": max(count, 1) / (2.0 + self.sources(b)) if pair is None else pair["birth"],
+            "reverse": self.pair[b, a]["windows"] if (b, a) in self.pair else 0.0,
+            "b_sources": self.sources(b),
+            "b_unknown": float(self.sources(b) == 0 and self.targets(b) == 0),
+            "b_age": (t - self.first.get(b, -never)) * hours,
+            "b_new_now": now["new_in"][b] - (pair is None),
+            "b_now": sum(y == b for _, y in now["edges"]),
+            "b_fan_in": s["fan_in_96"][b],
+            "b_targets": self.targets(b),
+            "a_targets": self.targets(a),
+            "a_unknown": float(self.sources(a) == 0 and self.targets(a) == 0),
+            "a_age": (t - self.first.get(a, -never)) * hours,
+            "a_active": self.active[a],
+            "a_sources": self.sources(a),
+            "a_old": self.settled(a),
+            "new_now": count,
+            "targets_now": targets_now,
+            "usual": usual,
+            "surprise": count * math.log(count / usual) - count + usual if count > usual else 0.0,
+            "largest": s["largest"][a],
+            "new_share": count / targets_now,
+            "bursts": s["bursts"][a],
+            "new_24": s["new_24"][a] + worth * count,
+            "now": now["evidence"][a],
+            "evidence_2": s["evidence_2"][a] + worth * now["evidence"][a],
+            "evidence_24": day,
+            "evidence_72": s["evidence_72"][a] + worth * now["evidence"][a],
+            "relative": (day + 0.02) / (level + 0.02),
+            "level": level,
+            "rare_72": s["rare_72"][a] + worth * now["rare"][a],
+            "chain_a": s["chain_24"][a] + self.pushed(a, now),
+            "chain_b": s["chain_24"][b] + self.pushed(b, now, (a, b)),
+            "chain_a_72": s["chain_72"][a] + self.pushed(a, now),
+            "rest_in": (t - self.last_in.get(a, -never)) * hours,
+            "rest_out": (t - self.last_out.get(a, -never)) * hours,
+            "fan_in_a": s["fan_in_72"][a] + worth * now["new_in"][a],
+            "odd": self.oddity(a, b),
+            "odd_new": float(kind not in self.classes[a]),
+            "odd_24": s["odd_24"][a] + worth * now["odd"][a],
+            "odd_72": s["odd_72"][a] + worth * now["odd"][a],
+            "hour_a": self.habit("out", a, now["hour"]),
+            "hour_b": self.habit("in", b, now["hour"]),
+            "others": (1.0 + len(now["new"]) - count) / (1.0 + self.novelty / max(self.windows, 1.0)),
+        }
+
+    def close(self, now: dict[str, Any]) -> None:
+        t, worth, hours, s = now["t"], now["worth"], now["hours"], self.sums
+        pushed = {h: self.pushed(h, now) for _, h in now["new"]}
+        kinds = [(degree_class(self.settled(a)), degree_class(self.sources(b))) for a, b in now["new"]]
+        births = {(a, b): now["new_out"][a] / (2.0 + self.sources(b)) for a, b in now["new"]}
+        for a, b in now["edges"]:
+            pair = self.pair.setdefault(
+                (a, b), {"windows": 0.0, "first": t, "birth": births.get((a, b), 0.0)}
+            )
+            pair["windows"] = min(pair["windows"] + 1, MOST_WINDOWS)
+            pair["last"] = t
+        for (a, b), (kind_a, kind_b) in zip(now["new"], kinds, strict=True):
+            self.moves[kind_a][kind_b] += worth
+            self.classes[a].add(kind_b)
+            self.last_out[a], self.last_in[b] = t, t
+        for host in {host for edge in now["edges"] for host in edge}:
+            self.first.setdefault(host, t)
+        for host in {a for a, _ in now["edges"]}:
+            self.active[host] = min(self.active[host] + 1, MOST_WINDOWS)
+        for host in self.first:
+            s["exposure_96"][host] += hours
+            for name in ("new_96", "new_24"):
+                s[name][host] += worth * now["new_out"][host]
+            s["largest"][host] = max(s["largest"][host], worth * now["new_out"][host])
+            s["bursts"][host] += worth * (now["new_out"][host] >= BURST)
+            for name in ("evidence_2", "evidence_24", "evidence_72"):
+                s[name][host] += worth * now["evidence"][host]
+            s["level"][host] += s["evidence_24"][host] * hours
+            s["rare_72"][host] += worth * now["rare"][host]
+            for name in ("fan_in_96", "fan_in_72"):
+                s[name][host] += worth * now["new_in"][host]
+            for name in ("odd_24", "odd_72"):
+                s[name][host] += worth * now["odd"][host]
+            for name in ("chain_24", "chain_72"):
+                s[name][host] += pushed.get(host, 0.0)
+            for side, hosts in (("out", [a for a, _ in now["edges"]]), ("in", [b for _, b in now["edges"]])):
+                key = (host, now["hour"])
+                self.day[side][key] = self.day[side][key] * 2.0 ** (-24.0 * hours / 168.0) + hours * (
+                    host in hosts
+                )
+        self.novelty += worth * len(now["new"])
+        self.windows += 1.0
+
+
+def table(rows: list[dict[str, float]], names: tuple[str, ...]) -> np.ndarray[Any, Any]:
+    return np.array([[row[name] for name in names] for row in rows], dtype=np.float64)

@@ -1,0 +1,95 @@
+"""Features against the plain oracle; memory that can be cut anywhere and does not grow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from entente.detectors.behaviour.features import NAMES, RANGE, describe, scaled
+from entente.detectors.behaviour.memory import Memory
+from entente.errors import DetectorError
+
+from .graphs import HALF_HOUR, graph_of, history
+from .oracle import Oracle, table
+
+
+def described(graph, state=None):
+    memory = Memory(Memory.empty(graph.num_nodes) if state is None else state, graph)
+    raw, _ = describe(memory, graph)
+    return raw, memory.state()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_feature_is_what_the_plain_oracle_says(seed):
+    graph = history(60, nodes=12, edges=6, novelty=0.3, seed=seed)
+    raw, _ = described(graph)
+    expected = table(Oracle().describe(graph), NAMES)
+    for column, name in enumerate(NAMES):
+        np.testing.assert_allclose(raw[:, column], expected[:, column], rtol=2e-4, atol=2e-4, err_msg=name)
+
+
+def test_a_wider_window_is_described_as_the_oracle_says():
+    graph = history(40, nodes=10, edges=5, novelty=0.3, seed=9, width=3 * HALF_HOUR)
+    expected = table(Oracle().describe(graph), NAMES)
+    np.testing.assert_allclose(described(graph)[0], expected, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("cuts", [(7,), (1, 2, 30), (13, 14, 15, 40)])
+def test_a_history_cut_anywhere_gives_the_same_bits(cuts):
+    graph = history(60, seed=2)
+    whole, last = described(graph)
+    state, parts, begin = Memory.empty(graph.num_nodes), [], 0
+    for end in (*cuts, 60):
+        raw, state = described(graph.windows(begin, end), state)
+        parts.append(raw)
+        begin = end
+    assert np.array_equal(np.concatenate(parts), whole)
+    assert state.keys() == last.keys()
+    for name in last:
+        assert np.array_equal(state[name], last[name]), name
+
+
+def test_another_future_leaves_the_past_as_it_was():
+    graph, other = history(60, seed=2), history(60, seed=3)
+    rows = np.column_stack((graph.window_of_edge(), graph.src, graph.dst))
+    rows = np.concatenate(
+        (
+            rows[rows[:, 0] < 30],
+            np.column_stack((other.window_of_edge(), other.src, other.dst))[other.window_of_edge() >= 30],
+        )
+    )
+    mixed = graph_of(rows, 60, 20)
+    past = int(graph.offsets[30])
+    assert np.array_equal(described(graph)[0][:past], described(mixed)[0][:past])
+
+
+def test_the_state_stays_flat_over_a_thousand_windows():
+    graph = history(2700, nodes=40, edges=6, novelty=0.5, seed=1)
+    sizes, state = [], Memory.empty(graph.num_nodes)
+    for begin in range(0, 2700, 100):
+        _, state = described(graph.windows(begin, begin + 100), state)
+        sizes.append(sum(array.nbytes for array in state.values()))
+    settled = sizes[16:]  # from 1,700 windows on, when the first pairs have been forgotten
+    assert max(settled) < 1.1 * min(settled)
+
+
+def test_a_pair_not_seen_for_a_month_is_new_again():
+    rows = [(0, 0, 1), (1, 2, 3), (1 + 48 * 32, 0, 1), (1 + 48 * 32, 2, 3)] + [
+        (t, 2, 3) for t in range(1, 1537, 40)
+    ]
+    raw, state = described(graph_of(rows, 1538, 4))
+    last = raw[-2:]
+    assert last[:, 0].tolist() == [1.0, 0.0]
+    assert state["targets"].tolist() == [1, 0, 1, 0]
+
+
+def test_scaled_features_are_finite_and_bounded():
+    raw, _ = described(history(30, seed=5))
+    assert np.isfinite(scaled(raw)).all()
+    assert np.abs(scaled(raw)).max() <= RANGE
+
+
+def test_a_state_of_other_windows_is_refused():
+    _, state = described(history(5))
+    with pytest.raises(DetectorError, match="windows of 1800 s"):
+        Memory(state, history(5, width=HALF_HOUR // 2))
