@@ -16,7 +16,7 @@ from entente.errors import UsageError
 from entente.logs.events import load_events
 from entente.logs.ingest import Request, ingest
 from entente.logs.schema import EVENT_SCHEMA
-from entente_lab.simulator import Simulation, SimulationConfig, simulate, write
+from entente_lab.simulator import Simulation, SimulationConfig, simulate, varied_company, write
 from entente_lab.simulator.life.settings import Life, parse_life, sentence
 
 DAY = 86_400
@@ -361,6 +361,17 @@ def test_small_companies_live_too(sites: int) -> None:
     simulation = simulate(SimulationConfig(sites=sites, hosts=20 * sites, days=1, preset="lifelike"))
     assert len(simulation.events) > 100
     assert len(simulation.attack) > 3
+
+
+def test_varied_companies_differ_in_everything_and_are_the_same_by_seed() -> None:
+    drawn = [varied_company(seed) for seed in range(40)]
+    assert drawn == [varied_company(seed) for seed in range(40)]
+    assert {config.preset for config in drawn} == {"classic", "lifelike"}
+    assert len({config.red_teams for config in drawn}) == 6
+    assert len({config.life for config in drawn}) > 20
+    assert min(config.hosts for config in drawn) < 200 < 800 < max(config.hosts for config in drawn)
+    for config in sorted(drawn, key=lambda config: config.hosts)[:3]:
+        assert len(simulate(config).attack) > 0
 
 
 def _roles(simulation: Simulation) -> dict[str, str]:

@@ -154,6 +154,39 @@ def test_carried_accounts_belong_to_the_first_host(log: pa.Table) -> None:
         assert len({row["user"] for row in rows(result) if row["campaign"] == campaign}) == 1
 
 
+def test_stolen_accounts_are_one_per_campaign_and_new_on_the_first_host(log: pa.Table) -> None:
+    used = set(zip(log["src"].to_pylist(), log["user"].to_pylist(), strict=True))
+    for kind in ("slow-chains", "sessions"):
+        plain, result = (planted(log, kind, 0, since=SINCE, stolen=share) for share in (0.0, 1.0))
+        for campaign in range(6):
+            own = [row for row in rows(result) if row["campaign"] == campaign]
+            assert len({row["user"] for row in own}) == 1
+        first = {row["campaign"]: (row["src"], row["user"]) for row in reversed(rows(result))}
+        assert len(set(first.values()) - used) >= 4
+        own = {row["campaign"]: (row["src"], row["user"]) for row in reversed(rows(plain))}
+        assert set(own.values()) <= used
+
+
+def test_noisy_accounts_are_new_on_their_source_and_use_its_own_pairs(log: pa.Table) -> None:
+    result = planted(log, "noisy-accounts", 0, host_days=0.1)
+    assert pairs(result.contacts) <= pairs(log)
+    used = set(zip(log["src"].to_pylist(), log["user"].to_pylist(), strict=True))
+    fresh = [(row["src"], row["user"]) not in used for row in rows(result)]
+    assert np.mean(fresh) > 0.9
+    active = {(s, t // DAY) for s, t in zip(log["src"].to_pylist(), log["time"].to_pylist(), strict=True)}
+    noisy = {(row["src"], row["time"] // DAY) for row in rows(result)}
+    assert len(noisy) == pytest.approx(0.1 * len(active), rel=0.3)
+
+
+def test_package_logon_type_and_port_of_what_is_planted_occur_together_in_the_log(log: pa.Table) -> None:
+    words = ["kind", "logon", "port"]
+    result = planted(log, "sessions", 0, since=SINCE).events
+    malicious = result.filter(pc.equal(result["label"], 1)).select(words).to_pylist()
+    known = {tuple(row.values()) for row in log.select(words).to_pylist()}
+    assert {tuple(row.values()) for row in malicious} <= known
+    assert len({row["kind"] for row in malicious}) > 1
+
+
 def test_a_log_with_times_and_hosts_only_can_be_planted_into(log: pa.Table) -> None:
     bare = log.select(["time", "src", "dst"])
     result = planted(bare, "sessions", 0, since=SINCE)

@@ -11,7 +11,7 @@ and no module of the product imports them.
 """
 
 from entente_lab.planting.base import Planted
-from entente_lab.planting.benign import AdminBursts, BenignPivots
+from entente_lab.planting.benign import AdminBursts, BenignPivots, NoisyAccounts
 from entente_lab.planting.malicious import Sessions, SlowChains, SlowOperator
 from entente_lab.planting.run import KINDS, planted
 
@@ -19,6 +19,7 @@ __all__ = [
     "KINDS",
     "AdminBursts",
     "BenignPivots",
+    "NoisyAccounts",
     "Planted",
     "Sessions",
     "SlowChains",

@@ -49,6 +49,7 @@ class Traffic:
     sources: IntArray  # distinct sources per host
     targets: IntArray  # distinct targets per host
     awake: NDArray[np.bool_]  # [host, hour of the day]: hours in which the host is a source
+    active: NDArray[np.bool_]  # [host, day from the first]: days on which the host is a source
     first: float  # seconds
     last: float
 
@@ -87,6 +88,11 @@ class Traffic:
         pool = self.ordinary_sources()
         chosen: list[int] = rng.choice(pool, min(count, len(pool)), replace=False).tolist()
         return chosen
+
+    def busiest(self) -> IntArray:
+        """The tenth of the acting hosts that reaches most others: servers, management, admins' machines."""
+        acting = np.flatnonzero(self.targets > 0)
+        return acting[self.targets[acting] >= np.quantile(self.targets[acting], 0.9)]
 
     def is_awake(self, host: int, seconds: float) -> bool:
         return bool(self.awake[host, int(seconds // HOUR) % 24])

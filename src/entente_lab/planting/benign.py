@@ -106,6 +106,51 @@ class BenignPivots(Generator):
         return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyAccounts(Generator):
+    """Accounts new on a source without malice: help at a desk, run-as, a borrowed machine."""
+
+    name: ClassVar[str] = "noisy-accounts"
+    label: ClassVar[int] = 0
+
+    host_days: float = 0.1
+    """Share of the days on which a host is a source that see another host's account there."""
+    contacts_each: tuple[int, int] = (1, 5)
+    """Contacts under that account, uniform, with targets that the host has in the log anyway."""
+    colleague: float = 0.5
+    """Share of these accounts that belong to a host which shares a target with this one."""
+    admin: float = 0.3
+    """Share that belong to a standing set of admins (0.4 % of acting hosts, at least four); else any."""
+
+    def contacts(self, traffic: Traffic, begin: float, end: float, rng: np.random.Generator) -> list[Contact]:
+        acting = np.flatnonzero(traffic.targets > 0)
+        admins = rng.choice(acting, min(len(acting), max(4, round(0.004 * len(acting)))), replace=False)
+        midnight = traffic.first // DAY * DAY
+        found: list[Contact] = []
+        hosts, days = np.nonzero(traffic.active & (rng.random(traffic.active.shape) < self.host_days))
+        for number, (host, day) in enumerate(zip(hosts.tolist(), days.tolist(), strict=True)):
+            guest = self._guest(traffic, host, acting, admins, rng)
+            hour = int(rng.choice(np.flatnonzero(traffic.awake[host])))
+            start = midnight + day * DAY + (hour + rng.random()) * HOUR
+            count = int(rng.integers(self.contacts_each[0], self.contacts_each[1] + 1))
+            targets = rng.choice(traffic.targets_of(host), count).tolist()
+            moments = np.sort(start + 1800 * rng.random(count)).tolist()
+            found += [
+                Contact(at, host, dst, guest, number)
+                for at, dst in zip(moments, targets, strict=True)
+                if begin <= at < end and guest != host
+            ]
+        return found
+
+    def _guest(
+        self, traffic: Traffic, host: int, acting: IntArray, admins: IntArray, rng: np.random.Generator
+    ) -> int:
+        way = rng.random()
+        if way < self.colleague:
+            return int(rng.choice(traffic.peers(host, rng)))
+        return int(rng.choice(admins if way < self.colleague + self.admin else acting))
+
+
 def working_moments(
     traffic: Traffic, per_day: float, begin: float, end: float, rng: np.random.Generator
 ) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -31,12 +31,15 @@ class SlowChains(Generator):
     """Share of chains that act only in hours in which their present host is otherwise a source."""
     carried: bool = False
     """Whether the chain keeps the account of its first host; else each host's own account is used."""
+    stolen: float = 0.0
+    """Share of campaigns that act under one stolen account, of a host in the tenth with most targets."""
 
     def contacts(self, traffic: Traffic, begin: float, end: float, rng: np.random.Generator) -> list[Contact]:
         found: list[Contact] = []
         starts = traffic.footholds(self.campaigns, rng)
         for campaign, first in enumerate(starts):
-            found += self._chain(campaign, first, traffic, begin, end, rng)
+            made = self._chain(campaign, first, traffic, begin, end, rng)
+            found += _under_stolen_account(made, self.stolen, traffic, rng)
         return found
 
     def _chain(
@@ -179,6 +182,8 @@ class Sessions(Generator):
     """Probability that a later sitting is held from a host reached before, not from the same one."""
     carried: bool = False
     """Whether the campaign keeps the account of its first host; else each host's own account is used."""
+    stolen: float = 0.0
+    """Share of campaigns that act under one stolen account, of a host in the tenth with most targets."""
 
     def contacts(self, traffic: Traffic, begin: float, end: float, rng: np.random.Generator) -> list[Contact]:
         found: list[Contact] = []
@@ -187,7 +192,7 @@ class Sessions(Generator):
             sittings = int(rng.integers(self.sittings[0], self.sittings[1] + 1))
             size = round(log_uniform(rng, *self.contacts_each))
             time = begin + 0.8 * (end - begin) * rng.random()
-            host, reached, taken = first, list[int](), set[tuple[int, int]]()
+            host, made, taken = first, list[Contact](), set[tuple[int, int]]()
             for share in np.array_split(np.arange(size), sittings):
                 length = log_uniform(rng, *self.minutes) * 60
                 for moment in np.sort(time + length * rng.random(len(share))).tolist():
@@ -195,12 +200,21 @@ class Sessions(Generator):
                     if dst is None or moment >= end:
                         continue
                     taken.add((host, dst))
-                    reached.append(dst)
-                    found.append(Contact(moment, host, dst, first if self.carried else host, campaign))
+                    made.append(Contact(moment, host, dst, first if self.carried else host, campaign))
                 time += length + log_uniform(rng, 0.5, 24.0) * HOUR
-                if reached and rng.random() < self.pivot:
-                    host = int(rng.choice(reached))
+                if made and rng.random() < self.pivot:
+                    host = int(rng.choice([contact.dst for contact in made]))
+            found += _under_stolen_account(made, self.stolen, traffic, rng)
         return found
+
+
+def _under_stolen_account(
+    made: list[Contact], share: float, traffic: Traffic, rng: np.random.Generator
+) -> list[Contact]:
+    if share <= 0 or rng.random() >= share:
+        return made
+    owner = int(rng.choice(traffic.busiest()))
+    return [replace(contact, account=owner) for contact in made]
 
 
 def _wait(traffic: Traffic, host: int, time: float, rng: np.random.Generator) -> float:

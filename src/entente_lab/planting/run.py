@@ -10,15 +10,16 @@ import polars as pl
 import pyarrow as pa
 
 from entente.errors import UsageError
-from entente.logs.schema import MICROSECONDS
+from entente.logs.schema import DAY, MICROSECONDS
 from entente_lab.planting.base import Contact, Generator, Planted, Traffic
-from entente_lab.planting.benign import AdminBursts, BenignPivots
+from entente_lab.planting.benign import AdminBursts, BenignPivots, NoisyAccounts
 from entente_lab.planting.malicious import Sessions, SlowChains, SlowOperator
 
 KINDS: Final[dict[str, type[Generator]]] = {
-    kind.name: kind for kind in (SlowChains, SlowOperator, Sessions, AdminBursts, BenignPivots)
+    kind.name: kind for kind in (SlowChains, SlowOperator, Sessions, AdminBursts, BenignPivots, NoisyAccounts)
 }
 PORTS = (445, 135, 3389, 5985)
+LOGONS = ("Network", "RemoteInteractive")
 
 
 def planted(
@@ -81,11 +82,16 @@ def _traffic(log: pl.DataFrame) -> Traffic:
     coded = log.filter(pl.col("src") != pl.col("dst")).select(
         pl.col("src", "dst").cast(numbers).to_physical().cast(pl.Int64),
         hour=pl.col("time") // (3600 * MICROSECONDS) % 24,
+        day=pl.col("time") // DAY,
     )
     pairs = coded.select("src", "dst").unique().sort("src", "dst")
     src, dst = pairs["src"].to_numpy(), pairs["dst"].to_numpy()
     awake = np.zeros((len(names), 24), dtype=np.bool_)
     awake[coded["src"].to_numpy(), coded["hour"].to_numpy()] = True
+    day = coded["day"].to_numpy()
+    day = day - day.min(initial=int(log["time"].min()) // DAY)  # type: ignore[arg-type]
+    active = np.zeros((len(names), int(day.max(initial=0)) + 1), dtype=np.bool_)
+    active[coded["src"].to_numpy(), day] = True
     return Traffic(
         names=names.to_numpy(),
         src=src,
@@ -94,6 +100,7 @@ def _traffic(log: pl.DataFrame) -> Traffic:
         sources=np.bincount(dst, minlength=len(names)),
         targets=np.bincount(src, minlength=len(names)),
         awake=awake,
+        active=active,
         first=float(log["time"].min()) / MICROSECONDS,  # type: ignore[arg-type]
         last=float(log["time"].max()) / MICROSECONDS,  # type: ignore[arg-type]
     )
@@ -121,7 +128,10 @@ def _rows(
     log: pl.DataFrame,
     rng: np.random.Generator,
 ) -> pl.DataFrame:
-    """Each contact as one to a few events within two minutes, with the log's commonest words for the rest."""
+    """Each contact as one to a few events within two minutes.
+
+    Package, logon type, port and size are those of an event drawn from the log for each contact.
+    """
     successes = np.minimum(rng.geometric(0.5, len(contacts)), 5)
     failures = np.array([contact.failures for contact in contacts], dtype=np.int64)
     if not _says(log, "outcome"):
@@ -137,21 +147,18 @@ def _rows(
     time = np.clip(time, int(traffic.first * MICROSECONDS), int(traffic.last * MICROSECONDS))
     if _whole_seconds(log):
         time = time // MICROSECONDS * MICROSECONDS
-    port = np.array(PORTS)[rng.integers(0, len(PORTS), len(contacts))][row]
+    names = [name for name in ("kind", "logon", "port", "bytes") if name in log.columns]
+    pattern = _ordinary(log)
+    drawn = rng.integers(0, len(pattern), len(contacts))[row]
     columns: dict[str, Any] = {
         "time": time,
         "src": traffic.names[[contact.src for contact in contacts]][row],
         "dst": traffic.names[[contact.dst for contact in contacts]][row],
         "user": [accounts[contacts[i].account] for i in row.tolist()] if accounts else None,
-        "port": port if _says(log, "port") else None,
         "outcome": outcome if _says(log, "outcome") else None,
         "label": np.full(len(row), label),
+        **{name: pattern[name].gather(drawn) for name in names},
     }
-    if _says(log, "bytes"):
-        columns["bytes"] = rng.choice(log["bytes"].drop_nulls().to_numpy(), len(row))
-    for name in ("kind", "logon"):
-        if name in log.columns:
-            columns[name] = [_commonest(log, name)] * len(row)
     return pl.DataFrame(
         {
             name: pl.Series(name, [None] * len(row) if columns.get(name) is None else columns[name]).cast(
@@ -162,13 +169,19 @@ def _rows(
     )
 
 
+def _ordinary(log: pl.DataFrame) -> pl.DataFrame:
+    """Events that may serve as a pattern: over the network or a remote desktop, at a port of those two."""
+    chosen = pl.lit(True)
+    if _says(log, "logon"):
+        chosen &= pl.col("logon").is_in(LOGONS)
+    if _says(log, "port"):
+        chosen &= pl.col("port").is_in(PORTS)
+    found = log.filter(chosen)
+    return found if len(found) else log
+
+
 def _says(log: pl.DataFrame, name: str) -> bool:
     return name in log.columns and log[name].null_count() < len(log)
-
-
-def _commonest(log: pl.DataFrame, name: str) -> str | None:
-    counted = log[name].drop_nulls().value_counts().sort("count", name, descending=[True, False])
-    return counted[name][0] if len(counted) else None
 
 
 def _whole_seconds(log: pl.DataFrame) -> bool:

@@ -8,5 +8,15 @@ from entente_lab.simulator.company import Company, SimulationConfig
 from entente_lab.simulator.life.settings import Life
 from entente_lab.simulator.output import FORMATS, write
 from entente_lab.simulator.run import Simulation, simulate
+from entente_lab.simulator.variety import varied_company
 
-__all__ = ["FORMATS", "Company", "Life", "Simulation", "SimulationConfig", "simulate", "write"]
+__all__ = [
+    "FORMATS",
+    "Company",
+    "Life",
+    "Simulation",
+    "SimulationConfig",
+    "simulate",
+    "varied_company",
+    "write",
+]
