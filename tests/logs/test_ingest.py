@@ -55,7 +55,7 @@ def test_many_blocks_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.Mon
     lines[2999] = "x" + lines[2999]
     (tmp_path / "auth.txt").write_text("\n".join(lines) + "\n")
     run(tmp_path / "auth.txt", tmp_path / "one")
-    monkeypatch.setattr(sources.line_blocks, "__defaults__", (5_000,))
+    monkeypatch.setattr(sources.line_blocks, "__defaults__", (5_000, None))
     monkeypatch.setattr("entente.logs.decompression.COMPRESSED_PIECE", 700)
     run(tmp_path / "auth.txt", tmp_path / "many")
     assert directory_bytes(tmp_path / "one") == directory_bytes(tmp_path / "many")

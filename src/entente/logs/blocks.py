@@ -80,18 +80,32 @@ class Splitter:
             lines = lines.filter(filled)
             numbers = numbers[filled.to_numpy(zero_copy_only=False)]
         # One pass over each document for all paths; text that is no object yields nulls throughout.
-        paths = ["$" + "".join(f".{json.dumps(key)}" for key in keys) for keys in layout.paths.values()]
+        record, inside, paths = (
+            "TRY_CAST(line AS JSON)",
+            _json_path(layout.envelope.keys),
+            layout.paths.values(),
+        )
+        if layout.envelope.text:
+            record, inside = f"TRY_CAST(json_extract_string({record}, $inside) AS JSON)", "$"
+        found = [inside + _json_path(keys)[1:] for keys in paths]
         names = ", ".join(f'found[{i + 1}] AS "{name}"' for i, name in enumerate(layout.paths))
         query = f"""
-            SELECT json_type(document) = 'OBJECT' AS "_object", {names}
+            SELECT json_type(document, $record) = 'OBJECT' AS "_object", {names}
             FROM (SELECT document, json_extract_string(document, $paths) AS found
-                  FROM (SELECT TRY_CAST(line AS JSON) AS document FROM raw_lines))
+                  FROM (SELECT {record} AS document FROM raw_lines))
         """  # noqa: S608 - column names are the format's own
+        params: dict[str, Any] = {"paths": found, "record": inside}
+        if layout.envelope.text:
+            params["inside"] = _json_path(layout.envelope.keys)
         self._connection.register("raw_lines", pa.table({"line": lines}))
-        table = self._connection.sql(query, params={"paths": paths}).to_arrow_table()
+        table = self._connection.sql(query, params=params).to_arrow_table()
         proper = table["_object"].fill_null(False).to_numpy()
         malformed = dict.fromkeys(np.flatnonzero(~proper).tolist(), NOT_JSON)
         return RawBlock(table.drop_columns("_object"), numbers, malformed)
+
+
+def _json_path(keys: Sequence[str]) -> str:
+    return "$" + "".join(f".{json.dumps(key)}" for key in keys)
 
 
 def _split_fast(

@@ -93,7 +93,7 @@ class Pipeline:
         try:
             for index, job in enumerate(self._jobs):
                 line = 1
-                for block in _until_end(line_blocks(job.file, self._progress), job):
+                for block in _until_end(line_blocks(job.file, self._progress, depth=job.depth), job):
                     self._room.acquire()
                     if self._stop.is_set():
                         return

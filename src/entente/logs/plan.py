@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from entente.errors import LogError, UsageError
 from entente.logs.formats import format_named, recognise
-from entente.logs.formats.base import Format, Head, Layout, Options, Skip
+from entente.logs.formats.base import ENVELOPES, Format, Head, JsonLines, Layout, Options, Skip
+from entente.logs.framing import possible_depths
 from entente.logs.sources import MAX_EXPANSION, LogFile, find_files, read_head
 
 AUTO = "auto"
@@ -24,6 +25,8 @@ class Job:
     """Why the file is taken for this format."""
     header: str
     """Its first line."""
+    depth: int | None = None
+    """Of the JSON objects that are its rows, where they are not one per line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +49,18 @@ def make_plan(
     skipped: dict[str, str] = {}
     files = find_files(arguments, max_expansion)
     for file in files:
-        head = read_head(file)
-        chosen = _choose(file, head, wanted)
+        chosen = _choose(file, wanted)
         if isinstance(chosen, Skip):
             skipped[str(file)] = chosen.reason
             continue
-        format, reason = chosen
-        layout = format.layout(head, options)
+        head = chosen.head
+        layout = chosen.format.layout(head, options)
         if isinstance(layout, Skip):
             skipped[str(file)] = layout.reason
-        else:
-            jobs.append(Job(file, format, layout, reason, head.first))
+            continue
+        if isinstance(layout, JsonLines):
+            layout = replace(layout, envelope=head.envelope)
+        jobs.append(Job(file, chosen.format, layout, chosen.reason, head.first, chosen.depth))
     if wanted is None:
         jobs = _drop_tables_beside_logs(jobs, skipped)
     _refuse_mixed_tables(jobs)
@@ -70,28 +74,35 @@ def make_plan(
     return Plan(tuple(jobs), skipped)
 
 
-def _choose(file: LogFile, head: Head, wanted: Format | None) -> tuple[Format, str] | Skip:
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    format: Format
+    reason: str
+    head: Head
+    depth: int | None = None
+
+
+def _choose(file: LogFile, wanted: Format | None) -> _Choice | Skip:
+    head = read_head(file)
     if not head.first:
         if file.listed:
             return Skip("empty")
         raise LogError("is empty", where=str(file), remedy="Nothing can be read from it.")
-    if wanted is not None:
-        reason = wanted.recognise(head)
-        if reason is not None:
-            return wanted, reason
-        other = recognise(head)
-        if file.listed and not (other is None and wanted.rank > 0):
-            return Skip(f"not {wanted.name}" if other is None else f"{other[0].name}, not {wanted.name}")
-        if other is not None and other[0].rank == 0:
-            raise LogError(
-                f"is not {wanted.name}: it looks like {other[0].name} ({other[1]})",
-                where=str(file),
-                remedy=f"Use --format {other[0].name} or --format auto.",
-            )
-        return wanted, "as told"
-    found = recognise(head)
+    found = _look(file, head, wanted)
     if found is not None:
         return found
+    if wanted is not None:
+        other = _look(file, head, None)
+        if file.listed and not (other is None and wanted.rank > 0):
+            named = f"not {wanted.name}" if other is None else f"{other.format.name}, not {wanted.name}"
+            return Skip(named)
+        if other is not None and other.format.rank == 0:
+            raise LogError(
+                f"is not {wanted.name}: it looks like {other.format.name} ({other.reason})",
+                where=str(file),
+                remedy=f"Use --format {other.format.name} or --format auto.",
+            )
+        return _Choice(wanted, "as told", head)
     if file.listed:
         return Skip("no known format")
     raise LogError(
@@ -99,6 +110,35 @@ def _choose(file: LogFile, head: Head, wanted: Format | None) -> tuple[Format, s
         where=str(file),
         remedy="Name it with --format; for any table use --format csv with --map time=..., src=..., dst=...",
     )
+
+
+def _look(file: LogFile, head: Head, wanted: Format | None) -> _Choice | None:
+    """The format of a file, looking into envelopes and then at JSON that is not one object per line."""
+    found = _look_into(head, wanted, None)
+    if found is None:
+        for depth in possible_depths("\n".join(head.lines).encode()):
+            found = _look_into(read_head(file, depth), wanted, depth)
+            if found is not None:
+                break
+    return found
+
+
+def _look_into(head: Head, wanted: Format | None, depth: int | None) -> _Choice | None:
+    rows = "" if depth is None else ", in a JSON array" if depth else ", JSON over several lines"
+    for envelope in ENVELOPES:
+        inner = replace(head, envelope=envelope)
+        if envelope.keys and not inner.objects:
+            continue
+        if wanted is not None:
+            reason = wanted.recognise(inner)
+            found = None if reason is None else (wanted, reason)
+        else:
+            found = recognise(inner)
+        # Lines that only look delimited are no reason to call an envelope a table.
+        if found is not None and (depth is None or inner.objects):
+            where = f", in {envelope}" if envelope.keys else ""
+            return _Choice(found[0], found[1] + where + rows, inner, depth)
+    return None
 
 
 def _drop_tables_beside_logs(jobs: list[Job], skipped: dict[str, str]) -> list[Job]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from entente.errors import LogError
 from entente.logs.decompression import Chunks, opened
 from entente.logs.formats.base import Head
+from entente.logs.framing import framed
 from entente.logs.manifest import MANIFEST
 
 HEAD_BYTES = 1 << 16
@@ -170,46 +171,63 @@ def text_beside(path: Path) -> str:
         return b"".join(chunks).decode("utf-8-sig", "replace")
 
 
-def read_head(file: LogFile) -> Head:
-    """The first lines of the file; a LogError when there is no text in it."""
-    start = b""
+def read_head(file: LogFile, depth: int | None = None) -> Head:
+    """The first lines of the file, or its first objects at a depth."""
+    start = bytearray()
+    whole = False
     with opened_log(file) as chunks:
-        for chunk in chunks:
+        for chunk in _rows(chunks, depth, file):
             start += chunk
-            if len(start) >= HEAD_BYTES and (b"\n" in start or len(start) > LONGEST_LINE):
+            # An array may well be one line of any length.
+            whole = whole or b"\n" in chunk or start[:64].lstrip()[:1] == b"["
+            if len(start) >= HEAD_BYTES and (whole or len(start) > LONGEST_LINE):
                 break
         else:
             start += b"\n"
-    start = start.removeprefix(b"\xef\xbb\xbf")
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise LogError(
             "is UTF-16 text", where=str(file), remedy="Convert it: iconv -f UTF-16 -t UTF-8 IN > OUT."
         )
-    text = start[: start.rfind(b"\n") + 1].decode("utf-8", "replace")
+    whole_lines = start[: start.rfind(b"\n") + 1] or start[:HEAD_BYTES] + b"\n"
+    text = whole_lines.decode("utf-8", "replace")
     return Head(file.name, tuple(line.rstrip("\r") for line in text.split("\n")[:-1]))
 
 
-def line_blocks(file: LogFile, progress: Callable[[int], None], size: int = BLOCK_BYTES) -> Iterator[bytes]:
+def _rows(chunks: Chunks, depth: int | None, file: LogFile) -> Chunks:
+    """The text without a byte order mark, with JSON objects at `depth` one per line."""
+    plain = _without_mark(chunks)
+    return plain if depth is None else framed(plain, depth, str(file))
+
+
+def _without_mark(chunks: Chunks) -> Chunks:
+    first = True
+    for chunk in chunks:
+        yield chunk.removeprefix(b"\xef\xbb\xbf") if first else chunk
+        first = False
+
+
+def line_blocks(
+    file: LogFile, progress: Callable[[int], None], size: int = BLOCK_BYTES, depth: int | None = None
+) -> Iterator[bytes]:
     """Blocks of whole lines, each ending in a line end, about `size` bytes long."""
     kept: list[bytes] = []
     length = 0
-    first = True
+    whole = False
     with opened_log(file, progress) as chunks:
-        for chunk in chunks:
-            if first:
-                chunk = chunk.removeprefix(b"\xef\xbb\xbf")
-                first = False
+        for chunk in _rows(chunks, depth, file):
             kept.append(chunk)
             length += len(chunk)
+            whole = whole or b"\n" in chunk
             if length < size:
+                continue
+            if not whole:
+                if length > LONGEST_LINE:
+                    raise LogError("has a line of more than 64 MB: this is no log", where=str(file))
                 continue
             joined = b"".join(kept)
             cut = joined.rfind(b"\n") + 1
-            if cut:
-                yield joined[:cut]
-            elif length > LONGEST_LINE:
-                raise LogError("has a line of more than 64 MB: this is no log", where=str(file))
-            kept, length = [joined[cut:]], len(joined) - cut
+            yield joined[:cut]
+            kept, length, whole = [joined[cut:]], len(joined) - cut, False
     rest = b"".join(kept)
     if rest:
         yield rest if rest.endswith(b"\n") else rest + b"\n"

@@ -17,6 +17,50 @@ Table = Any
 
 
 @dataclass(frozen=True, slots=True)
+class Envelope:
+    """Where in a JSON row the record of the log stands, when a collector has wrapped it."""
+
+    keys: tuple[str, ...] = ()
+    text: bool = False
+    """The record is a string that holds JSON."""
+
+    def __str__(self) -> str:
+        return ".".join(self.keys)
+
+    def open(self, row: Any) -> Any:
+        """The record in a row, or None."""
+        for key in self.keys:
+            row = row.get(key) if isinstance(row, dict) else None
+        if self.text:
+            return _parsed(row) if isinstance(row, str) else None
+        return row
+
+
+ENVELOPES = (
+    Envelope(),
+    Envelope(("_source",)),
+    Envelope(("result",)),
+    Envelope(("result", "_raw"), text=True),
+    Envelope(("_raw",), text=True),
+    Envelope(("event",)),
+    Envelope(("json",)),
+    Envelope(("message",), text=True),
+    Envelope(("event", "original"), text=True),
+    Envelope(("_source", "message"), text=True),
+    Envelope(("_source", "event", "original"), text=True),
+    Envelope(("log",), text=True),
+)
+"""Elasticsearch documents, Splunk exports and its HTTP collector, Filebeat and Logstash, container logs."""
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None  # a bad row; others may still tell
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """The beginning of a log file, decompressed: enough to recognise it and to read its header."""
 
@@ -30,17 +74,14 @@ class Head:
         """The first line that is not blank."""
         return next((line for line in self.lines if line.strip()), "")
 
+    envelope: Envelope = Envelope()
+    """What the records stand in, where the lines are JSON."""
+
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """The JSON objects among the first lines."""
-        found = []
-        for line in self.lines[:20]:
-            if line.lstrip().startswith("{"):
-                try:
-                    found.append(json.loads(line))
-                except (ValueError, RecursionError):
-                    continue  # a bad row; others may still tell
-        return found
+        """The JSON records among the first lines, out of their envelope."""
+        rows = (_parsed(line) for line in self.lines[:20] if line.lstrip().startswith("{"))
+        return [record for row in rows if isinstance(record := self.envelope.open(row), dict)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +112,8 @@ class JsonLines:
     """Column -> keys from the outside in. Values become text; an absent or null one becomes null."""
     given: tuple[tuple[str, str], ...] = ()
     """(column, text): columns that are the same in all rows, because the file says it once."""
+    envelope: Envelope = Envelope()
+    """What the records stand in; set by the plan, not by the format."""
 
 
 Layout = Delimited | JsonLines

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 from entente.logs.formats.base import Column, Event, Format, Head, JsonLines, Options, Table
-from entente.logs.formats.expressions import first_of, logon, null, only, text, with_time
+from entente.logs.formats.expressions import first_of, logon, null, only, port, text, with_time
 
-LOGONS = ("4624", "4625", "4648", "4768", "4769", "4776")
-DATA = (
-    "IpAddress", "WorkstationName", "Workstation", "TargetServerName", "TargetUserName",
-    "AuthenticationPackageName", "LogonType", "Status",
-)  # fmt: skip
-PLACES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "id": (("EventID",), ("EventId",), ("winlog", "event_id"), ("Event", "System", "EventID", "#text"),
-           ("Event", "System", "EventID"), ("event_id",)),
-    "utc": (("Event", "System", "TimeCreated", "#attributes", "SystemTime"), ("SystemTime",), ("UtcTime",),
-            ("TimeCreated",), ("@timestamp",)),
-    "clock": (("EventTime",),),
-    "computer": (("Hostname",), ("Computer",), ("winlog", "computer_name"), ("Event", "System", "Computer"),
-                 ("computer_name",)),
+LOGONS = ("4624", "4625", "4648", "4768", "4769", "4771", "4776")
+DATA: dict[str, tuple[tuple[str, ...], ...]] = {
+    "IpAddress": (("Source_Network_Address",), ("Client_Address",), ("source", "ip")),
+    "WorkstationName": (("Workstation_Name",),),
+    "Workstation": (("Source_Workstation",),),
+    "TargetServerName": (("Target_Server_Name",),),
+    "TargetUserName": (),
+    "AuthenticationPackageName": (("Authentication_Package",),),
+    "LogonType": (("Logon_Type",),),
+    "Status": (("Result_Code",), ("Failure_Code",), ("Error_Code",)),
+    "SourceIp": (), "SourcePort": (), "DestinationIp": (), "DestinationPort": (), "Initiated": (),
+    "Protocol": (), "User": (), "CommandLine": (),
 }  # fmt: skip
-"""Value -> where NXLog, Winlogbeat and evtx_dump put it, the first that is there counts."""
+"""Field of an event's data -> where else it may stand, in Splunk's and Winlogbeat's words."""
+PLACES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "id": (("EventID",), ("EventId",), ("EventCode",), ("winlog", "event_id"), ("event", "code"),
+           ("Event", "System", "EventID", "#text"), ("Event", "System", "EventID"), ("event_id",)),
+    "utc": (("Event", "System", "TimeCreated", "#attributes", "SystemTime"), ("SystemTime",), ("UtcTime",),
+            ("TimeCreated",), ("TimeGenerated",), ("@timestamp",), ("_time",)),
+    "clock": (("EventTime",),),
+    "computer": (("Hostname",), ("Computer",), ("ComputerName",), ("MachineName",),
+                 ("winlog", "computer_name"), ("Event", "System", "Computer"), ("computer_name",),
+                 ("host", "name")),
+    "channel": (("Channel",), ("winlog", "channel"), ("Event", "System", "Channel"), ("LogName",),
+                ("SourceName",), ("EventLog",), ("log_name",)),
+}  # fmt: skip
+"""Value -> where NXLog, Winlogbeat, evtx_dump, Splunk and Sentinel put it, the first that is there counts."""
+REMOTE = (
+    r"(?:(?:^|[\s\"'=(,])\\\\|/node:|-computername\s+|-cn\s+|schtasks[^|&]*\s/s\s+|winrs[^|&]*\s-r:|mstsc[^|&]*\s/v:)"
+    r"[\"']?([a-z0-9][a-z0-9._-]*)"
+)
+"""A host that a command reaches for: a share, wmic /node:, -ComputerName, schtasks /s, winrs -r:, mstsc."""
 NOWHERE = ("-", "", "localhost", "::1", "127.0.0.1", "0.0.0.0", "::")  # noqa: S104 - addresses in logs, none is bound
 
 
 class Windows(Format):
     name = "windows"
-    summary = "Windows logons 4624 4625 4648 4768 4769 4776: JSON lines (NXLog, Winlogbeat, evtx_dump), .evtx"
+    summary = (
+        "Windows logons 4624 4625 4648 4768 4769 4771 4776, Sysmon 1 and 3: JSON of any collector, .evtx"
+    )
     sample = (
         '{"EventID":4624,"@timestamp":"2020-08-06T15:56:12.198Z","Hostname":"DC.shire.local","Channel":"Security",'
         '"IpAddress":"::ffff:172.18.38.6","WorkstationName":"-","TargetUserName":"WEC$","LogonType":"3",'
@@ -47,61 +66,92 @@ class Windows(Format):
                 return "JSON with winlog.event_id, as Winlogbeat writes"
             if isinstance(event, dict) and "System" in event:
                 return "JSON with Event.System, as evtx files hold"
-            if found.keys() & {"EventID", "EventId"} and found.keys() & {"Hostname", "Computer", "Channel"}:
+            named = {"Hostname", "Computer", "ComputerName", "MachineName", "Channel"}
+            if found.keys() & {"EventID", "EventId", "EventCode"} and found.keys() & named:
                 return "JSON with EventID and Hostname or Channel"
         return None
 
     def layout(self, head: Head, options: Options) -> JsonLines:
-        paths = {f"{name}{i}": path for name, places in PLACES.items() for i, path in enumerate(places)}
-        for name in DATA:
-            paths |= {
-                f"{name}0": (name,),
-                f"{name}1": ("winlog", "event_data", name),
-                f"{name}2": ("Event", "EventData", name),
-            }
-        return JsonLines(paths)
+        return JsonLines({f"{name}{i}": path for name, places in _places() for i, path in enumerate(places)})
 
     def event(self, raw: Table, options: Options) -> Event:
         import ibis
 
-        values = {name: [f"{name}{i}" for i in range(len(places))] for name, places in PLACES.items()}
-        values |= {name: [f"{name}{i}" for i in range(3)] for name in DATA}
         rows = raw.select(
-            **{name: first_of(*(text(raw[c]) for c in found)) for name, found in values.items()}
+            **{
+                name: first_of(*(text(raw[f"{name}{i}"]) for i in range(len(places))))
+                for name, places in _places()
+            }
         )
-        rows = with_time(rows, first_of(rows.utc, rows.clock).re_replace(r"([.][0-9]{6})[0-9]+", r"\1"))
+        moment = first_of(rows.utc, rows.clock)
+        # PowerShell writes /Date(1596729374123)/.
+        moment = first_of(moment.re_extract(r"^/Date[(]([0-9]+)", 1).nullif(""), moment)
+        rows = with_time(rows, moment.re_replace(r"([.][0-9]{6})[0-9]+", r"\1"), "auto")
         # New names differ from old ones in more than case: to SQL engines Workstation is workstation.
         rows = rows.mutate(
             address=_address(rows.IpAddress),
             from_name=_host(first_of(rows.WorkstationName, rows.Workstation)),
             target=_host(rows.TargetServerName),
             host=_host(rows.computer),
+            near=_address(rows.SourceIp),
+            far=_address(rows.DestinationIp),
+            reached=_host(rows.CommandLine.lower().re_extract(REMOTE, 1).nullif("")),
+            sysmon=rows.channel.fill_null("").contains("Sysmon"),
+            began=rows.Initiated.lower().isin(["true", "1"]).fill_null(True),
         )
-        explicit = rows.id == "4648"
-        kerberos = rows.id.isin(["4768", "4769"])
         rows = rows.mutate(
+            connection=rows.sysmon & (rows.id == "3"),
+            process=rows.sysmon & (rows.id == "1"),
+            explicit=~rows.sysmon & (rows.id == "4648"),
+            listed=~rows.sysmon & rows.id.isin(LOGONS),
+            # Of UDP that came from elsewhere Sysmon calls its own side the source.
+            turned=~rows.began & (rows.Protocol.lower() == "udp").fill_null(False),
+        )
+        kerberos = rows.id.isin(["4768", "4769", "4771"])
+        rows = rows.mutate(
+            # The end of a connection that Sysmon sits on is the computer, whatever its address was.
             src=ibis.cases(
-                (explicit, rows.host),
+                (rows.connection & rows.began, rows.host),
+                (rows.connection, ibis.ifelse(rows.turned, rows.far, rows.near)),
+                (rows.explicit | rows.process, rows.host),
                 (kerberos, rows.address),
                 else_=first_of(rows.from_name, rows.address),
             ),
-            dst=ibis.ifelse(explicit, rows.target, rows.host),
-            other=rows.id.notnull() & ~rows.id.isin(LOGONS),
+            dst=ibis.cases(
+                (rows.connection, ibis.ifelse(rows.began, rows.far, rows.host)),
+                (rows.explicit, rows.target),
+                (rows.process, rows.reached),
+                else_=rows.host,
+            ),
+            other=rows.id.notnull() & ~(rows.listed | rows.connection | rows.process),
             ntlm=(rows.id == "4776") | rows.AuthenticationPackageName.fill_null("").contains("NTLM"),
+            # Tickets name the realm too, logons do not.
+            account=text(rows.TargetUserName, "-").re_replace("@.*$", ""),
         )
         return Event(
             rows=rows,
             time=rows.time,
             src=rows.src,
             dst=rows.dst,
-            user=text(rows.TargetUserName, "-"),
-            kind=rows.id,
+            user=ibis.ifelse(rows.sysmon, rows.User.re_extract(r"([^\\]+)$", 1), rows.account),
+            kind=ibis.ifelse(rows.sysmon, "sysmon-" + rows.id, rows.id),
             logon=logon(text(rows.LogonType, "-")),
+            port=only(port(ibis.ifelse(rows.turned, rows.SourcePort, rows.DestinationPort)), rows.connection),
             outcome=_outcome(rows),
             filtered=_filtered(rows, options),
             bad=only(ibis.literal("no event id"), rows.id.isnull()),
-            local=rows.local,
+            # Only NXLog's EventTime is the clock on the wall; the others are UTC, said or not.
+            local=rows.local & rows.utc.isnull(),
         )
+
+
+def _places() -> list[tuple[str, tuple[tuple[str, ...], ...]]]:
+    """(value, the paths at which it may be found, the first that is there counts)."""
+    data = [
+        (name, ((name,), ("winlog", "event_data", name), ("Event", "EventData", name), *others))
+        for name, others in DATA.items()
+    ]
+    return [*PLACES.items(), *data]
 
 
 def _outcome(rows: Table) -> Column:
@@ -110,8 +160,9 @@ def _outcome(rows: Table) -> Column:
 
     judged = rows.id.isin(["4768", "4769", "4776"]) & rows.Status.notnull()
     return ibis.cases(
+        (rows.sysmon, null("boolean")),
         (rows.id == "4624", True),
-        (rows.id == "4625", False),
+        (rows.id.isin(["4625", "4771"]), False),
         (judged, rows.Status.lower().isin(["0x0", "0"])),
         else_=null("boolean"),
     )
@@ -121,10 +172,13 @@ def _filtered(rows: Table, options: Options) -> Column:
     import ibis
 
     here = rows.IpAddress.isin(["::1", "127.0.0.1"])
+    within = rows.connection & (rows.near.isnull() | rows.far.isnull() | (rows.near == rows.far))
     reasons = [
         (rows.other, "another event id"),
         (rows.id.isnull() | rows.host.isnull(), null()),
-        ((rows.id == "4648") & rows.dst.isnull(), "credentials used on the host itself"),
+        (within, "connection of the host with itself"),
+        (rows.process & rows.dst.isnull(), "process that names no other host"),
+        (rows.explicit & rows.dst.isnull(), "credentials used on the host itself"),
         (rows.src.isnull() & here, "logon from the host itself"),
         (rows.src.isnull(), "logon without a remote source"),
     ]
