@@ -17,6 +17,7 @@ from entente.logs.framing import framed
 from entente.logs.manifest import MANIFEST
 
 HEAD_BYTES = 1 << 16
+LONGEST_HEAD = 1 << 20
 LONGEST_LINE = 1 << 26
 BLOCK_BYTES = 8 << 20
 MAX_EXPANSION = 200
@@ -178,9 +179,10 @@ def read_head(file: LogFile, depth: int | None = None) -> Head:
     with opened_log(file) as chunks:
         for chunk in _rows(chunks, depth, file):
             start += chunk
+            whole = whole or b"\n" in chunk
             # An array may well be one line of any length.
-            whole = whole or b"\n" in chunk or start[:64].lstrip()[:1] == b"["
-            if len(start) >= HEAD_BYTES and (whole or len(start) > LONGEST_LINE):
+            enough = LONGEST_HEAD if start[:64].lstrip()[:1] == b"[" else LONGEST_LINE
+            if len(start) >= HEAD_BYTES and (whole or len(start) > enough):
                 break
         else:
             start += b"\n"
