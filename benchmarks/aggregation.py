@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from entente.config import Aggregation
+from entente.config import aggregation_options
 from entente.federation.aggregators import build
 from entente.federation.aggregators.base import Contribution, Layout
 from timing import least
@@ -39,7 +39,7 @@ def per_key_loop(current: Weights, updates: list[Weights], entente: bool) -> Wei
 
 
 def streaming(layout: Layout, rule: str, current: Weights, updates: list[Weights]) -> Weights:
-    aggregator = build(Aggregation(rule=rule, bound=5.0), layout)
+    aggregator = build(aggregation_options({"rule": rule}), layout)
     aggregator.begin(layout.flatten(current))
     lent = np.empty(layout.size, dtype=np.float32)
     for number, update in enumerate(updates):

@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from entente.config import Euler as EulerConfig
 from entente.detectors.base import Candidates, GraphShape
 from entente.detectors.euler.detector import Euler
+from entente.detectors.euler.options import EulerOptions
 from entente.graphs.sampling import NonEdges
 from entente.graphs.temporal import TemporalGraph
 
@@ -112,7 +112,7 @@ def _measure(part: str, size: dict[str, Any], folder: Path) -> dict[str, float]:
     torch.set_num_threads(1)
     graph = made_up_graph(size["nodes"], size["windows"], size["edges"], 0, size["skewed"])
     advance = "visits" if part == "visits" else "windows"
-    config = EulerConfig(
+    config = EulerOptions(
         decoder="inner", task="detection", dropout=0.0, advance=advance, validation_edges=1e-9
     )
     detector = Euler(config, GraphShape(table_size=graph.table_size), 0)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from entente.config import Euler as EulerConfig
 from entente.detectors.base import GraphShape
 from entente.detectors.euler.detector import Euler
+from entente.detectors.euler.options import EulerOptions
 from entente.graphs.temporal import TemporalGraph
 
 
@@ -56,7 +56,7 @@ def joined(windows: list[TemporalGraph]) -> TemporalGraph:
 
 def _measure(size: dict[str, Any]) -> dict[str, float]:
     torch.set_num_threads(1)
-    detector = Euler(EulerConfig(), GraphShape(size["nodes"]), 0)
+    detector = Euler(EulerOptions(), GraphShape(size["nodes"]), 0)
     # Twelve windows are drawn and used in turn, so that the graph is not what memory grows by.
     windows = [window_of(size["nodes"], size["edges"], seed) for seed in range(min(12, size["windows"]))]
     part = joined(windows)

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from entente.config import Attack, Experiment, Jbeil, load_experiment, settings_reference, to_toml
+from entente.config import Attack, Experiment, load_experiment, parse_experiment, settings_reference, to_toml
+from entente.detectors.jbeil.options import JbeilOptions
 from entente.errors import ConfigError
 
 
 def test_an_experiment_survives_toml(tmp_path: Path) -> None:
     experiment = Experiment(
-        name='od"d\\', detector=Jbeil(lr=0.5), attack=Attack(name="sign-flip", silos=("a", "b"), gamma=1e-9)
+        name='od"d\\',
+        detector=JbeilOptions(lr=0.5),
+        attack=Attack(name="sign-flip", silos=("a", "b"), gamma=1e-9),
     )
     (tmp_path / "x.toml").write_text(to_toml(experiment))
     assert load_experiment(tmp_path / "x.toml").model_dump(exclude={"data"}) == experiment.model_dump(
@@ -58,6 +61,48 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, said: str)
     assert "x.toml" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            {"federation": {"aggregation": {"rule": "fedavg", "trim": 0.4}}},
+            "federation.aggregation.trim: unknown",
+        ),
+        ({"federation": {"aggregation": {"rule": "trimmed-mean", "trm": 0.4}}}, "Did you mean 'trim'"),
+        ({"federation": {"aggregation": {"rule": "fedavgg"}}}, "Did you mean 'fedavg'"),
+        ({"federation": {"aggregation": {"rule": 3}}}, "federation.aggregation.rule"),
+        ({"federation": {"aggregation": "fedavg"}}, "federation.aggregation"),
+        ({"detector": {"name": "first-seen", "hidden": 4}}, "detector.hidden: unknown key"),
+        ({"detector": {"name": "jbeil", "memori": 4}}, "Did you mean 'memory'"),
+        (
+            {"detector": {"name": "eular"}},
+            "detector.name: there is no detector 'eular'. Did you mean 'euler'",
+        ),
+        ({"detector": {"hidden": 0}}, "detector.hidden"),
+        ({"detection": {"ensemble": "euler"}}, "'euler' is no baseline"),
+        ({"detection": {"ensemble": "rare-targets"}}, "Did you mean 'rare-target'"),
+        ({"federation": {"round": 3}}, "federation.round: unknown key. Did you mean 'rounds'"),
+    ],
+)
+def test_an_option_that_the_chosen_plug_in_does_not_have_is_an_error(
+    table: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said.replace(".", r"\.")):
+        parse_experiment(table)
+
+
+def test_each_plug_in_has_its_own_options_and_defaults() -> None:
+    plain = parse_experiment({})
+    assert plain.detector.name == "euler"
+    assert plain.federation.aggregation.rule == "entente"
+    chosen = parse_experiment({"federation": {"aggregation": {"rule": "trimmed-mean"}}})
+    assert chosen.federation.aggregation.model_dump() == {"rule": "trimmed-mean", "trim": 0.2}
+    assert (
+        Experiment(detector=JbeilOptions()).detector
+        == parse_experiment({"detector": {"name": "jbeil"}}).detector
+    )
+
+
 def test_a_missing_file_and_a_bad_override_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_experiment(tmp_path / "absent.toml")
@@ -70,7 +115,7 @@ def test_a_missing_file_and_a_bad_override_are_named(tmp_path: Path) -> None:
 
 def test_the_settings_page_is_up_to_date() -> None:
     page = Path(__file__).parents[1] / "docs" / "configuration.md"
-    assert page.read_text() == settings_reference() + "\n", (
+    assert page.read_text() == settings_reference("entente") + "\n", (
         "run: entente train --settings > docs/configuration.md"
     )
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from entente.config import Experiment, parse_experiment
-from entente.federation.aggregators import registry as aggregators
+from entente.federation.aggregators import available as aggregators
 from entente.logs.events import write_events
 from entente.partition.base import Assignment, write_silos
 from entente.runs.folder import RunFolder

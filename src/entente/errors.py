@@ -96,6 +96,12 @@ class MissingExtraError(EntenteError):
     exit_code = 11
 
 
+class PluginError(EntenteError):
+    """Raised when an installed plug-in cannot be imported or does not keep its contract."""
+
+    exit_code = 12
+
+
 class Interrupted(EntenteError):  # noqa: N818 - not a failure, the user asked for it
     """Raised after Ctrl-C, once everything worth keeping has been written."""
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entente.config import BaselineOptions
+from entente.config import detector_options
 from entente.detectors import create
 from entente.detectors.base import Candidates, Detector, GraphShape
 from entente.detectors.baselines.pairs import TIE
@@ -44,7 +44,11 @@ def random_graph(seed: int, nodes: int = 8, windows: int = 7, edges: int = 14) -
 
 
 def rule(name: str, seed: int = 0, memory: float | None = None) -> Detector:
-    return create(BaselineOptions(name=name, memory=memory), GraphShape(8), seed)
+    return create(
+        detector_options({"name": name} | ({"memory": memory} if name == "edgebank" else {})),
+        GraphShape(8),
+        seed,
+    )
 
 
 def score(name: str, graph: TemporalGraph, **options: Any) -> np.ndarray:

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entente.config import BaselineOptions
-from entente.config import Euler as EulerConfig
-from entente.config import Jbeil as JbeilConfig
+from entente.config import DetectorOptions
 from entente.detectors import create
 from entente.detectors.base import GraphShape
 from entente.detectors.ensemble import Ensemble
+from entente.detectors.euler.options import EulerOptions
+from entente.detectors.jbeil.options import JbeilOptions
 from entente.graphs.temporal import TemporalGraph
 
 SMALL: list[Any] = [
-    EulerConfig(hidden=6, embedding=4),
-    JbeilConfig(memory=6, time=4, embedding=6, batch=16, neighbours=3, layers=1),
+    EulerOptions(hidden=6, embedding=4),
+    JbeilOptions(memory=6, time=4, embedding=6, batch=16, neighbours=3, layers=1),
 ]
 SHAPE = GraphShape(table_size=8)
 
@@ -41,7 +41,7 @@ def habit(merged: bool) -> TemporalGraph:
 
 @pytest.fixture(params=SMALL, ids=lambda config: config.name)
 def ensemble(request: pytest.FixtureRequest) -> Ensemble:
-    return Ensemble(create(request.param, SHAPE, 0), create(BaselineOptions(name="rare-target"), SHAPE, 0))
+    return Ensemble(create(request.param, SHAPE, 0), create(DetectorOptions(name="rare-target"), SHAPE, 0))
 
 
 def test_a_score_is_the_models_surprise_times_the_rules_score(ensemble: Ensemble) -> None:

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from entente.config import Euler as EulerConfig
 from entente.detectors.base import Candidates, GraphShape
 from entente.detectors.euler import detector as euler_module
 from entente.detectors.euler.detector import Euler
-from entente.detectors.granularity import node_scores, snapshot_scores
+from entente.detectors.euler.options import EulerOptions
 from entente.errors import DetectorError
 from entente.graphs.sampling import held_out
 from entente.graphs.temporal import TemporalGraph
@@ -52,7 +51,7 @@ def communities(nodes: int = 24, windows: int = 6, seed: int = 0) -> TemporalGra
 
 
 def build(graph: TemporalGraph, **settings: object) -> Euler:
-    config = EulerConfig.model_validate({"lr": 0.02} | settings)
+    config = EulerOptions.model_validate({"lr": 0.02} | settings)
     return Euler(config, GraphShape(graph.table_size), 0)
 
 
@@ -71,7 +70,7 @@ def test_it_learns_who_calls_whom(task: str) -> None:
 
 def test_held_out_edges_reach_neither_encoder_nor_loss() -> None:
     graph = communities()
-    share = EulerConfig().validation_edges
+    share = EulerOptions().validation_edges
     held = held_out(graph, share)
     assert held.any()
     heavier = replace(graph, weight=np.where(held, 50, 1).astype(np.float32))
@@ -140,7 +139,7 @@ def test_edge_dropout_hides_edges_from_the_encoder_but_not_from_the_loss() -> No
 def test_a_graph_of_another_identity_table_is_refused() -> None:
     graph = communities()
     with pytest.raises(DetectorError, match="identity row"):
-        Euler(EulerConfig(), GraphShape(99), 0).train(graph, 1, np.random.default_rng(0))
+        Euler(EulerOptions(), GraphShape(99), 0).train(graph, 1, np.random.default_rng(0))
 
 
 def test_a_state_of_more_hosts_than_the_graph_has_is_refused() -> None:
@@ -149,21 +148,6 @@ def test_a_state_of_more_hosts_than_the_graph_has_is_refused() -> None:
     state = {"hidden": np.zeros((99, 32), np.float32)}
     with pytest.raises(DetectorError, match="99 hosts"):
         detector.score(graph, state)
-
-
-def test_node_and_snapshot_scores_equal_a_plain_loop() -> None:
-    graph = communities().windows(0, 3)
-    empty_last = replace(graph, offsets=np.append(graph.offsets, graph.offsets[-1]))
-    scores = np.random.default_rng(0).random(graph.num_edges).astype(np.float32)
-    for summary, plain in (("max", np.max), ("mean", np.mean)):
-        window, node, value = node_scores(empty_last, scores, summary)  # type: ignore[arg-type]
-        for t, host, got in zip(window, node, value, strict=True):
-            mine = (graph.window_of_edge() == t) & ((graph.src == host) | (graph.dst == host))
-            assert got == pytest.approx(plain(scores[mine]), rel=1e-5)
-        per_window = snapshot_scores(empty_last, scores, summary)  # type: ignore[arg-type]
-        for t in range(3):
-            assert per_window[t] == pytest.approx(plain(scores[graph.window_of_edge() == t]), rel=1e-5)
-        assert per_window[3] == 0
 
 
 def test_fixed_identities_are_the_same_everywhere_and_never_sent() -> None:

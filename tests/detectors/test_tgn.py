@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from entente.config import Jbeil
 from entente.detectors.jbeil.layers import TimeEncoding
 from entente.detectors.jbeil.memory import Memory
+from entente.detectors.jbeil.options import JbeilOptions
 from entente.detectors.jbeil.tgn import TGN, Asked, Stream
 from entente.detectors.jbeil.training import batches, link_logits, other_targets, train_epoch
 from entente.errors import DetectorError
@@ -39,9 +39,9 @@ def one_thread() -> Any:
     torch.set_num_threads(threads)
 
 
-def config(**changes: Any) -> Jbeil:
+def config(**changes: Any) -> JbeilOptions:
     small = {"memory": 6, "time": 5, "embedding": 7, "neighbours": K, "batch": 16, "dropout": 0.0}
-    return Jbeil(**(small | changes))
+    return JbeilOptions(**(small | changes))
 
 
 def model(features: int = 0, **changes: Any) -> TGN:

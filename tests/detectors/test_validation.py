@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from entente.config import BaselineOptions
+from entente.config import DetectorOptions
 from entente.detectors import create
 from entente.detectors.base import GraphShape
 from entente.detectors.validation import validate_later
@@ -31,7 +31,7 @@ def ring(windows: int, nodes: int = 12) -> TemporalGraph:
 
 
 def test_a_rule_that_knows_the_past_recognises_what_goes_on() -> None:
-    rule = create(BaselineOptions(name="first-seen"), GraphShape(12), 0)
+    rule = create(DetectorOptions(name="first-seen"), GraphShape(12), 0)
     graph = ring(6)
     found = validate_later(rule, graph.windows(0, 4), graph.windows(4), np.random.default_rng(0))
     assert found.edges == 24
@@ -39,14 +39,14 @@ def test_a_rule_that_knows_the_past_recognises_what_goes_on() -> None:
 
 
 def test_without_later_edges_there_is_nothing_to_say() -> None:
-    rule = create(BaselineOptions(name="first-seen"), GraphShape(12), 0)
+    rule = create(DetectorOptions(name="first-seen"), GraphShape(12), 0)
     graph = ring(4)
     assert validate_later(rule, graph, graph.windows(4), np.random.default_rng(0)).edges == 0
 
 
 def test_a_silo_validates_on_later_windows_where_they_have_enough_edges() -> None:
     graph = ring(14)
-    rule = create(BaselineOptions(name="first-seen"), GraphShape(12), 0)
+    rule = create(DetectorOptions(name="first-seen"), GraphShape(12), 0)
     for later, edges in ((graph.windows(4), 120), (graph.windows(4, 6), None), (None, None)):
         reply = Silo("a", rule, graph.windows(0, 4), 12, 0, later).handle(ValidateTask(1, round=1))
         alone = rule.validate(graph.windows(0, 4), np.random.default_rng(0)).edges

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entente.config import Aggregation, Federation, Privacy
+from entente.config import Federation, Privacy, aggregation_options
 from entente.detectors.base import Detector, GraphShape, Training, Validation
 from entente.errors import EntenteError
 from entente.federation.aggregators.base import Layout
@@ -105,7 +105,7 @@ class Federated:
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        aggregation = Aggregation(rule=rule, **(options or {}))
+        aggregation = aggregation_options({"rule": rule, **(options or {})})
         self.config = Federation(aggregation=aggregation, **({"rounds": 4} | settings))
         self.privacy, self.seed = privacy or Privacy(), seed
         self.names = [f"s{k}" for k in range(silos)]

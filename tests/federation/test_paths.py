@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entente.config import Aggregation, Euler, Federation, Privacy
+from entente.config import Federation, Privacy, aggregation_options
 from entente.detectors import create
 from entente.detectors.base import Detector, GraphShape
+from entente.detectors.euler.options import EulerOptions
 from entente.federation.aggregators.base import Layout
 from entente.federation.coordinator import Coordinator
 from entente.federation.silo import Silo
@@ -32,12 +33,12 @@ def test_fedprox_without_mu_is_fedavg(federated) -> None:
 
 def euler_run(rule: str, **options) -> dict[str, np.ndarray]:
     def make() -> Detector:
-        return create(Euler(lr=0.01), GraphShape(20), seed=1)
+        return create(EulerOptions(lr=0.01), GraphShape(20), seed=1)
 
     first = make()
     weights = first.weights()
     coordinator = Coordinator(
-        Federation(aggregation=Aggregation(rule=rule, **options), rounds=2, epochs=3),
+        Federation(aggregation=aggregation_options({"rule": rule, **options}), rounds=2, epochs=3),
         Privacy(),
         Layout.of(first),
         weights,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from entente.config import Data, Euler, Experiment, Federation
+from entente.config import Data, Experiment, Federation
+from entente.detectors.euler.options import EulerOptions
 from entente.logs.events import write_events
 from entente.partition.base import Assignment, write_silos
 from entente_lab.simulator import SimulationConfig, simulate
@@ -29,6 +30,6 @@ def experiment(tiny: Path) -> Experiment:
         data=Data(
             events=tiny / "events", silos=tiny / "silos.csv", train=2.4 * 86400, window=7200.0, validation=0.2
         ),
-        detector=Euler(hidden=8, embedding=4, decoder="mlp"),
+        detector=EulerOptions(hidden=8, embedding=4, decoder="mlp"),
         federation=Federation(rounds=4),
     )

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from entente.artifacts import read_arrays
-from entente.config import Attack, BaselineOptions, Experiment, to_toml
+from entente.config import Attack, DetectorOptions, Experiment, to_toml
 from entente.errors import ConfigError, Interrupted, UsageError
 from entente.federation.messages import Task
 from entente.runs.folder import RunFolder
@@ -220,7 +220,7 @@ def test_local_only_trains_one_model_per_silo_and_non_fl_one_on_everything(
 
 
 def test_a_rule_runs_like_a_model_without_weights(experiment: Experiment, tmp_path: Path) -> None:
-    rule = experiment.model_copy(update={"detector": BaselineOptions(name="rare-target")})
+    rule = experiment.model_copy(update={"detector": DetectorOptions(name="rare-target")})
     run = train(rule, RunFolder(tmp_path / "rule"), baselines=("rare-target",))
     assert run.metrics["overall"]["ap"] == run.metrics["baselines"]["rare-target"]["ap"]
 

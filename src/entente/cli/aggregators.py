@@ -9,9 +9,9 @@ def aggregators(as_json: bool = typer.Option(False, "--json", help="As JSON.")) 
     """List the aggregation rules."""
     import json
 
-    from entente.federation.aggregators import registry
+    from entente.federation.aggregators import available
 
-    rules = registry()
+    rules = available()
     if as_json:
         typer.echo(json.dumps([{"name": name, "summary": rule.summary} for name, rule in rules.items()]))
         return

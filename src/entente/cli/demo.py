@@ -63,7 +63,7 @@ def demo(
 def prepare(out: Path, quick: bool, seed: int, console: Console) -> Experiment:
     """Company, events, silos and the experiment file."""
     from entente.artifacts import write_text
-    from entente.config import Data, Euler, Experiment, Federation, to_toml
+    from entente.config import Data, Experiment, Federation, to_toml
     from entente.logs.formats.base import Options
     from entente.logs.ingest import Request, ingest
     from entente.partition.base import write_silos
@@ -97,7 +97,6 @@ def prepare(out: Path, quick: bool, seed: int, console: Console) -> Experiment:
         name="demo",
         seed=seed,
         data=Data(events=Path("events"), silos=Path("silos.csv"), train=company.attack_start),
-        detector=Euler(),
         federation=Federation(rounds=20 if quick else 30),
     )
     write_text(out / "experiment.toml", to_toml(experiment))
@@ -113,7 +112,7 @@ def train_one(experiment: Experiment, name: str, out: Path, console: Console) ->
     method = METHODS[name]
     table = experiment.model_dump()
     table |= {"mode": method["mode"]}
-    table["federation"]["aggregation"]["rule"] = method["rule"]
+    table["federation"]["aggregation"] = {"rule": method["rule"]}
     settings = resolve_paths(Experiment.model_validate(table), out.resolve())
     folder = RunFolder(out / "runs" / name.split(" ")[0].lower())
     last: Mapping[str, Any] = {}

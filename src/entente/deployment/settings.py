@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from entente.config import Aggregation, Experiment, Section
+from entente.config import ChosenAggregation, Experiment, Section, aggregation_options, validation_problems
 from entente.errors import ConfigError
 
 SiteName = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$")]
@@ -49,7 +49,7 @@ class Terms(Section):
     """Megabytes a single message may have."""
     secure_sum: bool = True
     """Learn the total host count by a pairwise-masked sum."""
-    aggregation: Aggregation = Aggregation()
+    aggregation: ChosenAggregation = Field(default_factory=lambda: aggregation_options({}))
 
     def apply(self, experiment: Experiment) -> Experiment:
         """The experiment with the agreed terms in place of its own."""
@@ -88,7 +88,7 @@ class FederationFile(Section):
     certificate_days: int = Field(default=360, ge=1, le=3650)
     """Validity of the authority; a site's certificate lasts 360 days at most."""
     coordinator: CoordinatorSite = CoordinatorSite()
-    terms: Terms = Terms()
+    terms: Terms = Field(default_factory=Terms)
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:
@@ -129,10 +129,7 @@ def parse_federation(table: Any, where: str | Path = "federation file") -> Feder
     try:
         return FederationFile.model_validate(table)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in e['loc']) or 'file'}: {e['msg']}" for e in error.errors()
-        )
-        raise ConfigError(problems, where=where, remedy="Unknown keys are errors.") from error
+        raise ConfigError(validation_problems(error), where=where) from error
 
 
 TEMPLATE = """\

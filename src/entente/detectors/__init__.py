@@ -1,45 +1,41 @@
-"""What a silo trains. A new detector is one new file here: `Detector` subclasses with a `name` are found."""
+"""What a silo trains or scores with; plug-ins of the group `entente.detectors`."""
 
 from __future__ import annotations
 
-import inspect
-import pkgutil
-from functools import cache
-from importlib import import_module
 from typing import Any
 
+from entente.config import DetectorOptions
 from entente.detectors.base import Detector, GraphShape
-from entente.errors import DetectorError
+from entente.registry import DETECTORS
 
-__all__ = ["available", "create"]
+__all__ = ["available", "baseline", "create", "find", "reference_baselines"]
 
 
-@cache
 def available() -> dict[str, type[Detector]]:
-    """Every detector by name, in alphabetical order."""
-    found: dict[str, type[Detector]] = {}
-    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
-        for _, item in inspect.getmembers(import_module(module.name), inspect.isclass):
-            if (
-                issubclass(item, Detector)
-                and item.__module__ == module.name
-                and not inspect.isabstract(item)
-                and "name" in vars(item)
-            ):
-                found[item.name] = item
-    return dict(sorted(found.items()))
+    """Every detector by name, sorted; those that cannot be imported are left out."""
+    return DETECTORS.available()
 
 
-def create(config: Any, shape: GraphShape, seed: int) -> Detector:
+def find(name: str) -> type[Detector]:
+    """The detector of that name."""
+    return DETECTORS.load(name)
+
+
+def reference_baselines() -> tuple[str, ...]:
+    """The baselines that every run is compared with."""
+    return tuple(name for name, kind in available().items() if kind.reference)
+
+
+def create(config: DetectorOptions, shape: GraphShape, seed: int) -> Detector:
     """The detector that `config.name` names, with weights drawn from `seed`.
 
     A detector class is called as `cls(config, shape, seed)`; it sees sizes, never data.
     """
-    detectors = available()
-    if config.name not in detectors:
-        raise DetectorError(
-            f"there is no detector {config.name!r}", remedy=f"Choose one of: {', '.join(detectors)}."
-        )
-    make: Any = detectors[config.name]
+    make: Any = find(config.name)
     detector: Detector = make(config, shape, seed)
     return detector
+
+
+def baseline(name: str, shape: GraphShape, seed: int = 0) -> Detector:
+    """A detector with its default options, by name."""
+    return create(find(name).Options(name=name), shape, seed)

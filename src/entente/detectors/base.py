@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
+from entente.config import DetectorOptions
 from entente.graphs.temporal import Float32, Int32, Int64, TemporalGraph
 
 State = Arrays
@@ -61,8 +62,18 @@ class Detector(ABC):
     summary: ClassVar[str]
     merged: ClassVar[bool] = True
     """Wants one edge per pair and window (True) or every event as an edge of its own (False)."""
+    federated: ClassVar[bool] = True
+    """Has weights, so that silos can train it together; a baseline has none."""
+    reference: ClassVar[bool] = False
+    """A baseline that every run is compared with."""
+    local_epochs: ClassVar[int] = 1
+    """Epochs per round where an experiment says `epochs = "auto"`."""
+    norm_bound: ClassVar[float] = 5.0
+    """Norm of an update that is usual for this detector, where an aggregation rule has to assume one."""
+    Options: ClassVar[type[DetectorOptions]] = DetectorOptions
+    """What may be set in `[detector]`."""
 
-    config: Any
+    config: DetectorOptions
     shape: GraphShape
 
     @property

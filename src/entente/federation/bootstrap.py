@@ -30,7 +30,7 @@ class Bootstrap:
         self.config = config
         self.silos = silos
         self.seed = seed
-        self._wants_similarity = rule.needs_similarity and config.aggregation.sketch
+        self._wants_similarity = rule.needs_similarity
         self._wants_share = rule.needs_share
         self._masked = config.secure_sum and len(silos) > 1
         self._quorum = quorum

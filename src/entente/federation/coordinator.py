@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays, Bundle
 from entente.config import Federation, Privacy
+from entente.detectors import find
 from entente.errors import FederationError, RefusedError
 from entente.federation.aggregators import build
 from entente.federation.aggregators.base import Contribution, Layout, Vector
@@ -28,13 +29,11 @@ from entente.federation.release import Release
 from entente.federation.selection import Selection, summarise
 from entente.federation.watch import Watch
 
-EPOCHS = {"behaviour": 2, "euler": 5}
-"""What `epochs = "auto"` stands for; 1 for every other detector."""
 NO_FAILURES: Mapping[str, str] = {}
 
 
 class Coordinator:
-    """One run. `detector` names the detector whose norm bound `bound = "auto"` stands for.
+    """One run. `detector` names the detector, which knows what "auto" stands for.
 
     `round` and `best_round` count finished rounds: 0 is the model that the run began with.
     """
@@ -57,8 +56,9 @@ class Coordinator:
         self.quorum = max(1, math.ceil(config.quorum * len(silos)))
         self.round = 0
         self.stopped: str | None = None
-        self._epochs = EPOCHS.get(detector, 1) if config.epochs == "auto" else config.epochs
-        self._rule = build(config.aggregation, layout, detector)
+        kind = find(detector)
+        self._epochs = kind.local_epochs if config.epochs == "auto" else config.epochs
+        self._rule = build(config.aggregation, layout, kind.norm_bound)
         self._release = Release(privacy, self._rule, len(silos), seed)
         self._bootstrap = Bootstrap(config, self._rule, self.silos, self.quorum, _reference_seed(seed))
         self._selection = Selection(config.patience)

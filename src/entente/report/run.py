@@ -11,6 +11,7 @@ from entente.artifacts import read_json
 from entente.config import Experiment, load_experiment
 from entente.detection.incidents import group_alerts
 from entente.detection.sinks.jsonl import read_alerts
+from entente.detectors import find
 from entente.errors import StorageError, UsageError
 from entente.report.data import ReportData, Round
 from entente.report.markup import count
@@ -68,7 +69,7 @@ def build(run_folder: Path) -> ReportData:
 def method_name(experiment: Experiment) -> str:
     """How a run is called beside others: what trained and how the silos worked together."""
     detector = experiment.detector.name
-    if experiment.detector.name not in ("euler", "jbeil"):
+    if not find(detector).federated:
         return detector
     how = experiment.federation.aggregation.rule if experiment.mode == "federated" else experiment.mode
     ensemble = experiment.detection.ensemble

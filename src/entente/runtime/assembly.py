@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
-from entente.config import BaselineOptions, Data, Experiment
-from entente.detectors import available, create
+from entente.config import Data, Experiment
+from entente.detectors import baseline, create, find
 from entente.detectors.base import Detector, GraphShape
 from entente.detectors.ensemble import Ensemble
 from entente.errors import ConfigError, UsageError
@@ -60,7 +60,7 @@ class Dataset:
 def load_dataset(experiment: Experiment, only: Collection[str] | None = None) -> Dataset:
     """Read the events and cut them by silo and by time; `only` limits which silos are built."""
     data = experiment.data
-    merged = available()[experiment.detector.name].merged
+    merged = find(experiment.detector.name).merged
     timeline = read_timeline(data.events, data.window, data.start, data.end, merged=merged)
     identity = make_identity(experiment.graph, timeline.hosts.tolist())
     owners = silo_owners(experiment, timeline)
@@ -148,4 +148,4 @@ def trained_detector(
     ensemble = experiment.detection.ensemble
     if ensemble == "none" or not weights:
         return detector
-    return Ensemble(detector, create(BaselineOptions(name=ensemble), shape, experiment.seed))
+    return Ensemble(detector, baseline(ensemble, shape, experiment.seed))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from entente.artifacts import Arrays
 from entente.config import Experiment
 from entente.detection.alerts import Alert, ScoredEdges, build_alerts
-from entente.detectors import available
+from entente.detectors import find
 from entente.detectors.base import GraphShape
 from entente.errors import GraphError, UsageError
 from entente.graphs.identity import make_identity
@@ -57,7 +57,7 @@ def detect(
     for name in silos or known:
         source = keep if keep is not None and keep.has_state(name) else run
         memory, state, history = source.read_state(name)
-        merged = available()[experiment.detector.name].merged
+        merged = find(experiment.detector.name).merged
         timeline = _read(experiment, events, int(memory["until"]), merged)
         graph, known_hosts = _graph(experiment, timeline, memory, shape, name)
         names = np.array(known_hosts["hosts"], dtype=np.str_)

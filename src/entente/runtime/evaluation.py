@@ -12,10 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from entente.artifacts import replacing
-from entente.config import BaselineOptions, Detection
+from entente.config import Detection
 from entente.detection.scored import ScoredEdges, unite
 from entente.detection.thresholds import learn_threshold
-from entente.detectors import create
+from entente.detectors import baseline
 from entente.detectors.base import Detector, GraphShape, State
 from entente.runtime.assembly import Dataset, SiloData
 
@@ -36,8 +36,6 @@ SCORES = pa.schema(
     ]
 )
 """Columns of scores.parquet; `label` only where the log has labels."""
-
-BASELINES = ("first-seen", "pair-frequency", "rare-target", "novelty-burst")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,9 +103,7 @@ def label_scores(silo: SiloData, scores: NDArray[np.float32], threshold: float) 
 def evaluate_rule(dataset: Dataset, rule: str, detection: Detection) -> Evaluation:
     """A trivial rule, given exactly what the silos' models are given."""
     shape = GraphShape(dataset.shape.table_size, dataset.shape.rows_per_host)
-    detectors = {
-        name: create(BaselineOptions.model_validate({"name": rule}), shape, 0) for name in dataset.silos
-    }
+    detectors = {name: baseline(rule, shape) for name in dataset.silos}
     return evaluate_models(dataset, detectors, detection)
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from entente.artifacts import Arrays, write_json
 from entente.config import Experiment
+from entente.detectors import reference_baselines
 from entente.errors import Interrupted
 from entente.federation.coordinator import Coordinator
 from entente.graphs.identity import collisions
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
 from entente.runtime.detecting import recent_edges
-from entente.runtime.evaluation import BASELINES, Evaluation, evaluate_models, evaluate_rule, write_scores
+from entente.runtime.evaluation import Evaluation, evaluate_models, evaluate_rule, write_scores
 from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_facts
 from entente.runtime.participants import HONEST, Participants
 from entente.runtime.processes import ProcessTransport
@@ -39,7 +40,7 @@ def train(
     resume: bool = False,
     watch: Watcher | None = None,
     dataset: Dataset | None = None,
-    baselines: Collection[str] = BASELINES,
+    baselines: Collection[str] | None = None,
     participants: Participants = HONEST,
 ) -> Run:
     """Train over the silos, evaluate on the test windows and leave everything in `folder`.
@@ -58,14 +59,15 @@ def finish(
     dataset: Dataset,
     models: dict[str, Arrays],
     facts: dict[str, Any],
-    baselines: Collection[str] = BASELINES,
+    baselines: Collection[str] | None = None,
 ) -> Run:
     """Evaluate trained models on the dataset's test windows and leave everything in `folder`."""
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
     evaluation = evaluate_models(dataset, detectors, experiment.detection)
     metrics = evaluation.metrics()
+    chosen = reference_baselines() if baselines is None else baselines
     metrics["baselines"] = {
-        rule: evaluate_rule(dataset, rule, experiment.detection).metrics()["overall"] for rule in baselines
+        rule: evaluate_rule(dataset, rule, experiment.detection).metrics()["overall"] for rule in chosen
     }
     shape = dataset.shape
     facts |= {

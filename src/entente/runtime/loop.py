@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from entente.config import Experiment
+from entente.config import Experiment, aggregation_options
 from entente.detectors.base import GraphShape
 from entente.errors import StorageError
 from entente.federation.coordinator import Coordinator
@@ -88,7 +88,7 @@ def make_coordinator(experiment: Experiment, shape: GraphShape, silos: Sequence[
     layout, weights = initial_model(experiment, shape)
     settings = experiment.federation
     if len(silos) == 1:  # nobody to aggregate with: plain training, round by round
-        plain = settings.aggregation.model_copy(update={"rule": "fedavg"})
+        plain = aggregation_options({"rule": "fedavg"})
         settings = settings.model_copy(update={"aggregation": plain, "secure_sum": False})
     return Coordinator(
         settings,

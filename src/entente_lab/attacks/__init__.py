@@ -1,17 +1,13 @@
-"""Silos that cheat. A new attack is one new file here: `Attacker` subclasses with a `name` are found."""
+"""Silos that cheat; plug-ins of the group `entente_lab.attacks`."""
 
 from __future__ import annotations
 
-import inspect
-import pkgutil
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 from entente.config import Attack, Experiment
 from entente.detectors.base import Detector
-from entente.errors import ConfigError
 from entente.graphs.temporal import TemporalGraph
+from entente.registry import Registry
 from entente.runtime.assembly import Dataset, make_detector
 from entente.runtime.participants import HONEST, Participants
 from entente_lab.attacks.base import Attacker, Scene
@@ -19,15 +15,12 @@ from entente_lab.attacks.base import Attacker, Scene
 __all__ = ["attackers", "available", "corrupt"]
 
 
-@cache
+ATTACKS = Registry("entente_lab.attacks", "attack", "entente_lab.attacks.base:Attacker")
+
+
 def available() -> dict[str, type[Attacker]]:
-    """Every attack by name, in alphabetical order."""
-    found: dict[str, type[Attacker]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for _, item in inspect.getmembers(import_module(f"{__name__}.{module.name}"), inspect.isclass):
-            if issubclass(item, Attacker) and "name" in vars(item):
-                found[item.name] = item
-    return dict(sorted(found.items()))
+    """Every attack by name, sorted; those that cannot be imported are left out."""
+    return ATTACKS.available()
 
 
 def corrupt(
@@ -42,13 +35,9 @@ def corrupt(
     later: TemporalGraph | None = None,
 ) -> Attacker:
     """The silo `silo` under the experiment's attack; `future` holds the malicious edges it will use."""
-    attacks = available()
-    if config.name not in attacks:
-        raise ConfigError(
-            f"there is no attack {config.name!r}", remedy=f"Choose one of: {', '.join(attacks)}."
-        )
+    kind: type[Attacker] = ATTACKS.load(config.name)
     scene = Scene(silo, detector, graph, hosts, seed, future, tuple(sorted(config.silos)), later)
-    return attacks[config.name](config, scene)
+    return kind(config, scene)
 
 
 def attackers(attack: Attack | None) -> Participants:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.config import Experiment, Jbeil
+from entente.config import Experiment, detector_options
 from entente.detection.metrics import area_under_roc, average_precision, pr_curve
 from entente.detectors.base import Candidates, Detector
 from entente.detectors.jbeil.detector import hidden_hosts
@@ -64,7 +64,9 @@ def single_events(experiment: Experiment, dataset: Dataset) -> Dataset:
     """The silos' graphs with every event as an edge of its own, whatever the method trains on."""
     if experiment.mode != "non-fl" and not any(silo.test.merged for silo in dataset.silos.values()):
         return dataset
-    detector = experiment.detector if experiment.detector.name == "jbeil" else Jbeil()
+    detector = (
+        experiment.detector if experiment.detector.name == "jbeil" else detector_options({"name": "jbeil"})
+    )
     return load_dataset(change(experiment, {"mode": "federated", "detector": detector.model_dump()}))
 
 

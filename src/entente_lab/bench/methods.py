@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from entente.config import BaselineOptions, Experiment, parse_experiment
+from entente.config import Experiment, detector_options, parse_experiment
 
 AGGREGATION = "federation.aggregation."
 """Where the rule and its options stand in an experiment, for `change`."""
@@ -24,9 +24,7 @@ class Method:
 
     def apply(self, experiment: Experiment) -> Experiment:
         if self.kind == "rule":
-            return experiment.model_copy(
-                update={"detector": BaselineOptions.model_validate({"name": self.name})}
-            )
+            return experiment.model_copy(update={"detector": detector_options({"name": self.name})})
         return change(experiment, self.changes)
 
 
@@ -83,8 +81,16 @@ def title(name: str) -> str:
 
 
 def change(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    """The experiment with some values replaced, by dotted path; the result is validated again."""
+    """The experiment with some values replaced, by dotted path; the result is validated again.
+
+    Another detector or aggregation rule starts from its own defaults.
+    """
     table = experiment.model_dump(mode="python")
+    if changes.get("detector.name", experiment.detector.name) != experiment.detector.name:
+        table["detector"] = {}
+    rule = experiment.federation.aggregation.rule
+    if changes.get(AGGREGATION + "rule", rule) != rule:
+        table["federation"]["aggregation"] = {}
     for path, value in changes.items():
         *parents, last = path.split(".")
         section = table

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entente.config import BehaviourOptions
 from entente.detectors.base import GraphShape
 from entente.detectors.behaviour.detector import Behaviour
+from entente.detectors.behaviour.options import BehaviourOptions
 from entente.detectors.neural import average_precision_and_auc
 
 from .graphs import graph_of, history

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entente.config import Aggregation, Attack, Euler, Federation, Privacy
+from entente.config import Attack, Federation, Privacy, aggregation_options
 from entente.detectors import create
 from entente.detectors.base import GraphShape
+from entente.detectors.euler.options import EulerOptions
 from entente.errors import EntenteError
 from entente.federation.aggregators.base import Layout
 from entente.federation.coordinator import Coordinator
@@ -21,7 +22,7 @@ from entente_lab.attacks import corrupt
 
 NODES, WINDOWS, EDGES = 14, 6, 12
 SHAPE = GraphShape(NODES)
-EULER = Euler(hidden=4, embedding=3)
+EULER = EulerOptions(hidden=4, embedding=3)
 NAMES = ("a", "b", "c", "d")
 
 
@@ -71,7 +72,7 @@ class Arena:
         seed: int = 0,
         rule: Mapping[str, Any] | None = None,
     ) -> None:
-        aggregation = Aggregation(**({"rule": "entente"} | dict(rule or {})))
+        aggregation = aggregation_options({"rule": "entente"} | dict(rule or {}))
         self.config = Federation(aggregation=aggregation, rounds=rounds)
         self.attack, self.seed = attack, seed
         self.coordinator = self.new_coordinator()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from entente.config import Attack
-from entente.errors import ConfigError
+from entente.errors import UsageError
 from entente.federation.messages import CountTask, SketchTask, TrainTask, Update
 from entente_lab.attacks import corrupt
 from entente_lab.attacks.base import Scene, difference, flat, norm, unflat
@@ -158,9 +158,9 @@ def test_covering_adds_more_edges_than_replay_alone() -> None:
 
 
 def test_an_unknown_attack_is_named_with_those_that_exist() -> None:
-    with pytest.raises(ConfigError, match="replay"):
+    with pytest.raises(UsageError, match="replay"):
         cheat(Attack(name="bribery", silos=("d",)))
-    with pytest.raises(ConfigError, match="bribery"):
+    with pytest.raises(UsageError, match="bribery"):
         corrupt(
             Attack(name="bribery", silos=("d",)),
             "d",

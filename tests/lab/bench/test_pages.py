@@ -10,7 +10,7 @@ import pytest
 
 from entente.config import Experiment
 from entente.errors import StorageError, UsageError
-from entente.federation.aggregators import registry
+from entente.federation.aggregators import available as aggregators
 from entente_lab.bench import ablation, paper, rules, scale
 from entente_lab.bench.cells import Cell, Label, Record, Row, Store
 from entente_lab.bench.document import (
@@ -322,4 +322,4 @@ def test_the_rules_page_marks_the_best_and_compares_with_entente_seed_by_seed() 
 
 def test_every_rule_of_the_registry_is_in_the_rules_table() -> None:
     named = {changes.get("federation.aggregation.rule", "entente") for changes in rules.VARIANTS.values()}
-    assert named == set(registry())
+    assert named == set(aggregators())

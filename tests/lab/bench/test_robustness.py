@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from entente.federation.aggregators import registry
+from entente.federation.aggregators import available as aggregators
 from entente_lab.attacks import available
 from entente_lab.bench.cells import Cell, Record, Row
 from entente_lab.bench.datasets import Prepared
@@ -38,7 +38,7 @@ def short(cell: Cell) -> Any:
 def test_every_attack_and_every_rule_has_its_place(lab: Lab) -> None:
     assert {threat.attack for threat in THREATS.values()} == set(available())
     for name in RULES:
-        assert lab.clean(name).experiment.federation.aggregation.rule in registry()
+        assert lab.clean(name).experiment.federation.aggregation.rule in aggregators()
 
 
 def test_the_story_holds_the_papers_steps_every_attack_and_a_clean_run_for_each_rule(lab: Lab) -> None:

@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from entente.artifacts import Arrays
-from entente.config import BaselineOptions
+from entente.config import DetectorOptions
 from entente.detectors.base import Candidates, Detector, GraphShape, State, Training, Validation
 from entente.detectors.baselines.counts import Counts, Float64, Window, slices, window_of
 from entente.detectors.neural import average_precision_and_auc
@@ -33,12 +34,13 @@ VALIDATION_WINDOWS = 0.1
 
 
 class Baseline(Detector):
-    """A detector without weights. A rule only says what one window's pairs score, given the counts."""
+    """A detector without weights. A baseline only says what one window's pairs score, given the counts."""
 
+    federated: ClassVar[bool] = False
     own_window: ClassVar[bool] = False
     """Whether the window's own events are counted before its pairs are scored."""
 
-    def __init__(self, config: BaselineOptions, shape: GraphShape, seed: int) -> None:
+    def __init__(self, config: DetectorOptions, shape: GraphShape, seed: int) -> None:
         self.config = config
         self.shape = shape
 
@@ -112,6 +114,7 @@ class Baseline(Detector):
 class FirstSeen(Baseline):
     name = "first-seen"
     summary = "A pair that no earlier window had scores 1, any other 0."
+    reference = True
 
     def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
         return _new(counts, window) + tie
@@ -120,6 +123,7 @@ class FirstSeen(Baseline):
 class PairFrequency(Baseline):
     name = "pair-frequency"
     summary = "The fewer earlier windows had the pair, the higher."
+    reference = True
 
     def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
         return _rarely_seen(counts, window, tie)
@@ -128,6 +132,7 @@ class PairFrequency(Baseline):
 class RareTarget(Baseline):
     name = "rare-target"
     summary = "First-seen pairs first, those whose target has the fewest sources on top."
+    reference = True
 
     def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
         rarity = _rarity(counts, window, tie)
@@ -137,6 +142,7 @@ class RareTarget(Baseline):
 class NoveltyBurst(Baseline):
     name = "novelty-burst"
     summary = "As rare-target, times the number of new targets the source has in this window."
+    reference = True
 
     def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
         new_keys = np.unique(edges.keys[_new(counts, edges)])
@@ -145,9 +151,19 @@ class NoveltyBurst(Baseline):
         return np.where(_new(counts, window), 1.0 + burst, _rarely_seen(counts, window, tie))
 
 
+class EdgeBankOptions(DetectorOptions):
+    """EdgeBank's settings."""
+
+    name: str = "edgebank"
+    memory: float | None = Field(default=None, gt=0)
+    """Seconds after which an edge is forgotten; unlimited by default."""
+
+
 class EdgeBank(Baseline):
     name = "edgebank"
     summary = "A pair that is not remembered scores 1; `memory` seconds, or for ever."
+    Options = EdgeBankOptions
+    config: EdgeBankOptions
 
     def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
         forgotten = _new(counts, window)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from entente.detectors.behaviour.features import COLUMN, describe, scaled
 from entente.detectors.behaviour.injection import Recipe
 from entente.detectors.behaviour.memory import Memory
 from entente.detectors.behaviour.network import Forward, Network
+from entente.detectors.behaviour.options import BehaviourOptions
 from entente.detectors.behaviour.suspicion import Suspicion
 from entente.detectors.behaviour.training import WARM_UP, Examples, draw_examples, graph_seed, joined
 from entente.detectors.behaviour.words import reasons
@@ -45,8 +45,11 @@ TRAIN, VALIDATE = 1, 2  # purposes of drawing campaigns
 class Behaviour(NeuralDetector):
     name = "behaviour"
     summary = "Small network over a silo's own counts, trained on campaigns injected into its history."
+    local_epochs = 2
+    Options = BehaviourOptions
+    config: BehaviourOptions
 
-    def __init__(self, config: Any, shape: GraphShape, seed: int) -> None:
+    def __init__(self, config: BehaviourOptions, shape: GraphShape, seed: int) -> None:
         super().__init__(config, shape, seed, lambda: Network(config.hidden))
         self._recipe = Recipe()
         self._examples: tuple[TemporalGraph, Examples] | None = None

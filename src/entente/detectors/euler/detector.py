@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from entente.config import Euler as EulerConfig
+from entente.config import DetectorOptions
 from entente.detectors.base import Candidates, GraphShape, State, Training, Validation
 from entente.detectors.euler.cells import CELLS, States
 from entente.detectors.euler.layout import indices, lay_out_graph
 from entente.detectors.euler.model import EulerModel
+from entente.detectors.euler.options import EulerOptions
 from entente.detectors.layers import Adjacency
 from entente.detectors.neural import (
     NeuralDetector,
@@ -50,15 +51,17 @@ class _Prepared:
 
 
 class Euler(NeuralDetector):
-    """The snapshot detector of the paper; see `config.Euler` for its parts."""
+    """The snapshot detector of the paper; see `EulerOptions` for its parts."""
 
     name: ClassVar[str] = "euler"
     summary: ClassVar[str] = "GCN, SAGE or GAT per snapshot, GRU or LSTM over snapshots (Euler)."
+    local_epochs: ClassVar[int] = 5
+    Options: ClassVar[type[DetectorOptions]] = EulerOptions
 
-    config: EulerConfig
+    config: EulerOptions
     module: EulerModel
 
-    def __init__(self, config: EulerConfig, shape: GraphShape, seed: int) -> None:
+    def __init__(self, config: EulerOptions, shape: GraphShape, seed: int) -> None:
         super().__init__(config, shape, seed, lambda: EulerModel(config, shape))
         self._prepared: _Prepared | None = None
 

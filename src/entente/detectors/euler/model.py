@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from entente.config import Euler as EulerConfig
 from entente.detectors.base import GraphShape
 from entente.detectors.euler.cells import States
+from entente.detectors.euler.options import EulerOptions
 from entente.detectors.euler.recurrence import Recurrence
 from entente.detectors.layers import GRAPH_LAYERS, MLP, Adjacency, Identity, InnerProduct
 
@@ -15,7 +15,7 @@ from entente.detectors.layers import GRAPH_LAYERS, MLP, Adjacency, Identity, Inn
 class Encoder(nn.Module):
     """Graph embeddings of every receiver in every window, and of every idle host."""
 
-    def __init__(self, config: EulerConfig, table_size: int) -> None:
+    def __init__(self, config: EulerOptions, table_size: int) -> None:
         super().__init__()
         layer = GRAPH_LAYERS[config.encoder]
         self.dropout = config.dropout
@@ -41,7 +41,7 @@ class Encoder(nn.Module):
 class EulerModel(nn.Module):
     """Embeddings Z of hosts by window, and logits of pairs."""
 
-    def __init__(self, config: EulerConfig, shape: GraphShape) -> None:
+    def __init__(self, config: EulerOptions, shape: GraphShape) -> None:
         super().__init__()
         self.encoder = Encoder(config, shape.table_size)
         self.recurrence = (

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from entente.config import Jbeil as JbeilConfig
+from entente.config import DetectorOptions
 from entente.detectors.base import Candidates, GraphShape, State, Training, Validation
 from entente.detectors.jbeil.memory import Memory
+from entente.detectors.jbeil.options import JbeilOptions
 from entente.detectors.jbeil.tgn import TGN, Asked, Stream
 from entente.detectors.jbeil.training import batches, link_logits, other_targets, train_epoch
 from entente.detectors.neural import NeuralDetector, average_precision_and_auc, check_graph, one_thread
@@ -41,11 +42,13 @@ class Jbeil(NeuralDetector):
     name: ClassVar[str] = "jbeil"
     summary: ClassVar[str] = "Memory and attention over recent neighbours, event by event (TGN, Jbeil)."
     merged: ClassVar[bool] = False
+    norm_bound: ClassVar[float] = 70.0
+    Options: ClassVar[type[DetectorOptions]] = JbeilOptions
 
-    config: JbeilConfig
+    config: JbeilOptions
     module: TGN
 
-    def __init__(self, config: JbeilConfig, shape: GraphShape, seed: int) -> None:
+    def __init__(self, config: JbeilOptions, shape: GraphShape, seed: int) -> None:
         super().__init__(config, shape, seed, lambda: TGN(config, shape.edge_features))
 
     @property

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from entente.config import Jbeil as JbeilConfig
 from entente.detectors.jbeil.layers import EdgeDecoder, NeighbourAttention, Neighbourhood, TimeEncoding
 from entente.detectors.jbeil.memory import Memory, MemoryUpdater
+from entente.detectors.jbeil.options import JbeilOptions
 from entente.graphs.neighbours import Recent, RecentNeighbours, Ring
 from entente.graphs.temporal import Float32, Int32, Int64
 from entente.logs.schema import MICROSECONDS
@@ -55,7 +55,7 @@ class Asked:
 
 
 class TGN(nn.Module):
-    def __init__(self, config: JbeilConfig, features: int) -> None:
+    def __init__(self, config: JbeilOptions, features: int) -> None:
         super().__init__()
         self.features = features
         self.width = config.memory

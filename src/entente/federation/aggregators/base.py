@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
-from entente.config import Aggregation
+from entente.config import AggregationOptions
 from entente.detectors.base import Detector
 
 Vector = NDArray[np.float32]
+
+NORM_BOUND = 5.0
+"""The paper's norm bound M for its first detector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ class Credit:
 
 
 class Aggregator(ABC):
-    """One rule. Used as begin -> add, add, ... -> finish, once per round, silos sorted by name.
+    """One aggregation rule. Used as begin -> add, add, ... -> finish, once per round, silos sorted by name.
 
     A round may be begun anew before it is finished (below quorum), so what a rule remembers between
     rounds changes in `finish` alone. `add` raises RefusedError for a vector that is not finite.
@@ -125,14 +128,20 @@ class Aggregator(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    needs_similarity: ClassVar[bool] = False
+    needs_similarity: bool = False
     """Uses the sketch similarity J, so the bootstrap has to ask for it."""
     needs_share: ClassVar[bool] = False
     """Uses n^k / n, so every silo has to reveal its share of the hosts."""
+    Options: ClassVar[type[AggregationOptions]] = AggregationOptions
+    """What may be set in `[federation.aggregation]`."""
 
-    def __init__(self, config: Aggregation, layout: Layout) -> None:
+    config: AggregationOptions
+
+    def __init__(self, config: AggregationOptions, layout: Layout, norm_bound: float = NORM_BOUND) -> None:
+        """`norm_bound` is the detector's usual norm of an update, for a rule that has to assume one."""
         self.config = config
         self.layout = layout
+        self.norm_bound = norm_bound
 
     @abstractmethod
     def begin(self, current: Vector) -> None:

@@ -9,12 +9,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from entente.artifacts import Arrays
-from entente.config import Aggregation
-from entente.federation.aggregators.base import Aggregator, Contribution, Credit, Layout, Vector
+from entente.config import AggregationOptions
+from entente.federation.aggregators.base import NORM_BOUND, Aggregator, Contribution, Credit, Layout, Vector
 from entente.federation.aggregators.fedavg import credit_of
 from entente.federation.aggregators.streaming import Float64, Summation, moved, pieces
+
+
+class CentredClippingOptions(AggregationOptions):
+    """Settings of centred-clipping."""
+
+    rule: str = "centred-clipping"
+    radius: float = Field(default=1.0, gt=0)
+    """Radius around the momentum."""
 
 
 class CentredClipping(Aggregator):
@@ -25,9 +34,13 @@ class CentredClipping(Aggregator):
 
     name = "centred-clipping"
     summary = "The last step, corrected by each update within a radius."
+    Options = CentredClippingOptions
+    config: CentredClippingOptions
 
-    def __init__(self, config: Aggregation, layout: Layout) -> None:
-        super().__init__(config, layout)
+    def __init__(
+        self, config: CentredClippingOptions, layout: Layout, norm_bound: float = NORM_BOUND
+    ) -> None:
+        super().__init__(config, layout, norm_bound)
         self._centre: Float64 = np.zeros(layout.size)
 
     def begin(self, current: Vector) -> None:

@@ -12,27 +12,63 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from entente.artifacts import Arrays
-from entente.config import Aggregation
-from entente.federation.aggregators.base import Aggregator, Contribution, Credit, Layout, Vector
+from entente.config import AggregationOptions
+from entente.federation.aggregators.base import NORM_BOUND, Aggregator, Contribution, Credit, Layout, Vector
 from entente.federation.aggregators.streaming import Float64, Summation, moved, pieces
 
 REMEMBERED_ROUNDS = 5
 
 
-class Entente(Aggregator):
-    name = "entente"
-    summary = "Adaptive contribution scaling within a norm bound (the paper's rule)."
-    needs_similarity = True
-    bounded = True
+class ContributionOptions(AggregationOptions):
+    """How much each silo counts, with and without a norm bound."""
 
-    def __init__(self, config: Aggregation, layout: Layout) -> None:
-        super().__init__(config, layout)
+    c1: float = Field(default=0.8, ge=0)
+    """Weight of the sketch similarity J in a contribution r."""
+    c2: float = Field(default=0.2, ge=0)
+    """Weight of S * D in a contribution r."""
+    omega: float = Field(default=5.0, gt=0)
+    """Upper bound of the distance D."""
+    scope: Literal["model", "component", "tables"] = "model"
+    """Bound the whole update; ENC, TEMP and DEC apart (the paper's Algorithm 4); or identity tables apart."""
+    reduction: Literal["mean", "sum"] = "mean"
+    """Divide the sum of contributions by K (the paper's equation) or not (its Algorithm 4)."""
+    rows: Literal["all", "holders"] = "all"
+    """Average an identity row over all silos, or over those that hold it."""
+    row_cap: float = Field(default=0.0, ge=0)
+    """No identity row moves by more than this times a typical row of recent rounds; 0 = no cap."""
+    acs: bool = True
+    """Adaptive contribution scaling; off = r is c1 * J + c2 throughout (for the ablation)."""
+    sketch: bool = True
+    """Use the sketch similarity; off = J is 1 for every silo (for the ablation)."""
+
+
+class EntenteOptions(ContributionOptions):
+    """Settings of entente."""
+
+    rule: str = "entente"
+    bound: Annotated[float, Field(gt=0)] | Literal["auto"] = "auto"
+    """Norm bound M; auto = the detector's own (the paper's 5 for Euler and 70 for Jbeil)."""
+    adaptive: bool = True
+    """After the first round M follows the norms of recent updates instead of staying at `bound`."""
+    adaptive_factor: float = Field(default=1.0, gt=0)
+    """Adaptive M = this times the median over the last five rounds of the median norm over silos."""
+
+
+class ContributionScaling(Aggregator):
+    """Everything but the norm bound."""
+
+    config: ContributionOptions
+
+    def __init__(self, config: ContributionOptions, layout: Layout, norm_bound: float = NORM_BOUND) -> None:
+        super().__init__(config, layout, norm_bound)
+        self.needs_similarity = config.sketch
         self._groups = layout.groups(config.scope)
         self._recent: Float64 = np.empty((0, len(self._groups)))  # median norms of the last rounds
         self._recent_rows: Float64 = np.empty((0, len(layout.tables)))  # median row steps of the same
@@ -87,29 +123,22 @@ class Entente(Aggregator):
 
     # ---- the bound -------------------------------------------------------------------------
 
-    @property
-    def bound(self) -> float | None:
-        return math.hypot(*self._round_bounds()) if self.bounded else None
-
     def _round_bounds(self) -> list[float]:
-        """M per group: the constant, or what recent norms say. No minority of silos moves a median."""
-        if not self.bounded:
-            return [math.inf] * len(self._groups)
-        constant = float(self.config.bound)
-        if not self.config.adaptive or not len(self._recent):
-            return [constant] * len(self._groups)
-        typical = self.config.adaptive_factor * np.median(self._recent, axis=0)
-        return [float(value) if value > 0 else constant for value in typical]
+        """M per group for this round."""
+        return [math.inf] * len(self._groups)
 
     def influence(self, silos: int, clip: float | None) -> float | None:
-        if (self.config.adaptive and self.bounded) or self.config.row_cap > 0:
+        return self._influence(math.inf, silos, clip)
+
+    def _influence(self, bound: float, silos: int, clip: float | None) -> float | None:
+        """How far one of `silos` updates of at most norm `bound` moves the model."""
+        if self.config.row_cap > 0:
             return None  # what other silos may send then depends on this one's earlier updates
-        constant = float(self.config.bound) * math.sqrt(len(self._groups)) if self.bounded else math.inf
         mean = self.config.reduction == "mean"
         if mean and self.config.rows == "holders":
             # A silo may hold rows alone, so only the ball that the whole step is cut to is certain.
-            return 2.0 * self.largest_contribution * constant if self.bounded else None
-        longest = self.largest_contribution * min(constant, math.inf if clip is None else clip)
+            return 2.0 * self.largest_contribution * bound if math.isfinite(bound) else None
+        longest = self.largest_contribution * min(bound, math.inf if clip is None else clip)
         return 2.0 * longest / (silos if mean else 1) if math.isfinite(longest) else None
 
     # ---- row_cap ---------------------------------------------------------------------------
@@ -171,6 +200,33 @@ class Entente(Aggregator):
             self._recent = np.array(state["norms"], dtype=np.float64)
         if "rows" in state:
             self._recent_rows = np.array(state["rows"], dtype=np.float64)
+
+
+class Entente(ContributionScaling):
+    name = "entente"
+    summary = "Adaptive contribution scaling within a norm bound (the paper's rule)."
+    Options = EntenteOptions
+    config: EntenteOptions
+
+    @property
+    def bound(self) -> float | None:
+        return math.hypot(*self._round_bounds())
+
+    @property
+    def _constant(self) -> float:
+        return self.norm_bound if self.config.bound == "auto" else self.config.bound
+
+    def _round_bounds(self) -> list[float]:
+        """The constant, or what recent norms say. No minority of silos moves a median."""
+        if not self.config.adaptive or not len(self._recent):
+            return [self._constant] * len(self._groups)
+        typical = self.config.adaptive_factor * np.median(self._recent, axis=0)
+        return [float(value) if value > 0 else self._constant for value in typical]
+
+    def influence(self, silos: int, clip: float | None) -> float | None:
+        if self.config.adaptive:
+            return None  # what other silos may send then depends on this one's earlier updates
+        return self._influence(self._constant * math.sqrt(len(self._groups)), silos, clip)
 
 
 def _remember(recent: Float64, found: Sequence[Sequence[float]]) -> Float64:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from entente.federation.aggregators.entente import Entente
+from entente.federation.aggregators.entente import ContributionOptions, ContributionScaling
 
 
-class EntenteUnbounded(Entente):
+class UnboundedOptions(ContributionOptions):
+    """Settings of entente-ub."""
+
+    rule: str = "entente-ub"
+
+
+class EntenteUnbounded(ContributionScaling):
     name = "entente-ub"
     summary = "Entente without its norm bound (ablation; one silo can move the model as far as it likes)."
-    bounded = False
+    Options = UnboundedOptions

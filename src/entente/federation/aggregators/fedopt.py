@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from entente.artifacts import Arrays
-from entente.config import Aggregation
-from entente.federation.aggregators.base import Layout, Vector
+from entente.config import AggregationOptions
+from entente.federation.aggregators.base import NORM_BOUND, Layout, Vector
 from entente.federation.aggregators.fedavg import WeightedMean
 from entente.federation.aggregators.streaming import moved
 
 FIRST_MOMENT, SECOND_MOMENT, STEADINESS = 0.9, 0.99, 1e-3
+
+
+class FedOptOptions(AggregationOptions):
+    """Settings of fedopt."""
+
+    rule: str = "fedopt"
+    server: Literal["adam", "yogi"] = "adam"
+    """The coordinator's optimiser."""
+    server_lr: float = Field(default=0.01, gt=0)
+    """Its rate."""
 
 
 class FedOpt(WeightedMean):
@@ -22,9 +33,11 @@ class FedOpt(WeightedMean):
 
     name = "fedopt"
     summary = "A server optimiser (Adam or Yogi) applied to the mean update."
+    Options = FedOptOptions
+    config: FedOptOptions
 
-    def __init__(self, config: Aggregation, layout: Layout) -> None:
-        super().__init__(config, layout)
+    def __init__(self, config: FedOptOptions, layout: Layout, norm_bound: float = NORM_BOUND) -> None:
+        super().__init__(config, layout, norm_bound)
         self._first = np.zeros(layout.size)
         self._second = np.full(layout.size, STEADINESS**2)
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
+from entente.config import AggregationOptions
 from entente.federation.aggregators.fedavg import FedAvg
+
+
+class FedProxOptions(AggregationOptions):
+    """Settings of fedprox."""
+
+    rule: str = "fedprox"
+    mu: float = Field(default=0.05, ge=0)
+    """Weight of the proximal term."""
 
 
 class FedProx(FedAvg):
@@ -10,6 +21,8 @@ class FedProx(FedAvg):
 
     name = "fedprox"
     summary = "FedAVG, with training held near the global model by mu/2 * |w - w_i|^2."
+    Options = FedProxOptions
+    config: FedProxOptions
 
     @property
     def proximal(self) -> float:

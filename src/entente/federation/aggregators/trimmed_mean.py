@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+from pydantic import Field
 
+from entente.config import AggregationOptions
 from entente.federation.aggregators.base import Vector
 from entente.federation.aggregators.stacked import Stacked
 from entente.federation.aggregators.streaming import Float64
+
+
+class TrimmedMeanOptions(AggregationOptions):
+    """Settings of trimmed-mean."""
+
+    rule: str = "trimmed-mean"
+    trim: float = Field(default=0.2, ge=0, lt=0.5)
+    """Share cut at each end."""
 
 
 class TrimmedMean(Stacked):
@@ -14,6 +24,8 @@ class TrimmedMean(Stacked):
 
     name = "trimmed-mean"
     summary = "Mean of the silos' values, weight by weight, the extremes left out."
+    Options = TrimmedMeanOptions
+    config: TrimmedMeanOptions
 
     def step(self, vectors: list[Vector]) -> Float64:
         silos = len(vectors)

@@ -1,35 +1,23 @@
-"""The log formats, found by looking into this package: one module, one format."""
+"""The log formats; plug-ins of the group `entente.formats`."""
 
 from __future__ import annotations
 
-import inspect
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
-from entente.errors import UsageError
 from entente.logs.formats.base import Format, Head
+from entente.registry import FORMATS
 
 
 @cache
 def formats() -> dict[str, Format]:
     """Name -> format, those that recognise most narrowly first."""
-    found: list[Format] = []
-    for module in iter_modules(__path__):
-        for member in vars(import_module(f"{__name__}.{module.name}")).values():
-            if inspect.isclass(member) and issubclass(member, Format) and not inspect.isabstract(member):
-                found.append(member())
+    found: list[Format] = [kind() for kind in FORMATS.available().values()]
     return {format.name: format for format in sorted(found, key=lambda each: (each.rank, each.name))}
 
 
 def format_named(name: str) -> Format:
-    known = formats()
-    if name not in known:
-        raise UsageError(
-            f"there is no log format {name!r}",
-            remedy=f"Formats: auto, {', '.join(known)}. `entente formats` describes them.",
-        )
-    return known[name]
+    FORMATS.load(name)  # the registry's error, where there is no such format or it cannot be imported
+    return formats()[name]
 
 
 def recognise(head: Head) -> tuple[Format, str] | None:

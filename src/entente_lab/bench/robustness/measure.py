@@ -12,14 +12,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from entente.config import BaselineOptions, Experiment
+from entente.config import Experiment
 from entente.detection.scored import ScoredEdges, unite
 from entente.detection.thresholds import learn_threshold
-from entente.detectors import create
+from entente.detectors import baseline
 from entente.detectors.base import Detector
 from entente.errors import DetectorError, FederationError
 from entente.runs.folder import RunFolder
@@ -33,7 +33,7 @@ from entente_lab.bench.measure import shortened
 LOOSE = 0.05
 """Share of false alarms of the second, looser threshold: at 0.001 a clean model misses most edges already,
 and what is missed already cannot be hidden."""
-LOCAL_RULE: Literal["rare-target"] = "rare-target"
+LOCAL_BASELINE = "rare-target"
 """A rule that a silo keeps beside the model: it is counted at home and no other silo can poison it."""
 MOST_SILOS = 8
 """Pairs of cheating silos are prepared for in a clean run up to this many silos."""
@@ -88,7 +88,7 @@ def judge(
     """Figures over all silos ("") and without those that cheat (their names, joined by +)."""
     levels = (experiment.detection.false_alarms, LOOSE)
     strict, loose = score_at(dataset, detectors, levels)
-    rules = {name: create(BaselineOptions(name=LOCAL_RULE), dataset.shape, 0) for name in dataset.silos}
+    rules = {name: baseline(LOCAL_BASELINE, dataset.shape) for name in dataset.silos}
     local = [
         either(one, other)
         for one, other in zip((strict, loose), score_at(dataset, rules, levels), strict=True)

@@ -1,0 +1,158 @@
+"""The sections of an experiment file; options of detectors and aggregation rules live with these."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from entente.config.sections import (
+    ChosenAggregation,
+    ChosenDetector,
+    Section,
+    aggregation_options,
+    detector_options,
+)
+from entente.errors import UsageError
+from entente.registry import DETECTORS
+
+
+class Data(Section):
+    """Where events come from and how time is cut."""
+
+    events: Path = Path("events")
+    """Event directory, as `entente ingest` leaves it."""
+    silos: Path | None = None
+    """Table host,silo as `entente split` leaves it; without it everything is one silo."""
+    window: float = Field(default=1800.0, gt=0)
+    """Seconds of one snapshot (paper: 1800 for LANL, 360 for OpTC)."""
+    start: float | None = None
+    """Second at which the first window begins; the first event's window by default."""
+    train: float = Field(default=42 * 3600.0, gt=0)
+    """Seconds from the start that are used for training and validation; the rest is the test."""
+    validation: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the training windows, the last ones, kept for learning the threshold."""
+    end: float | None = None
+    """Second at which the test ends; the last event by default."""
+
+
+class Graph(Section):
+    """How a silo's events become its graph."""
+
+    augmentation: bool = True
+    """1-hop augmentation: keep edges with one foreign endpoint. Off = both endpoints are the silo's own."""
+    static: bool = False
+    """Merge all windows into one graph."""
+    identity: Literal["shared-index", "keyed-hash"] = "shared-index"
+    """Who knows host names: everybody, or nobody outside the silo (hosts are HMAC'd into a table)."""
+    table_size: int = Field(default=65536, ge=16, le=1 << 26)
+    """Rows of the identity table with keyed-hash; a shared index has one row per host."""
+    secret: Path | None = None
+    """File with the silos' shared hash secret (keyed-hash); the coordinator never has it."""
+
+
+class Federation(Section):
+    """Rounds, quorum, deadlines."""
+
+    aggregation: ChosenAggregation = Field(default_factory=lambda: aggregation_options({}))
+    rounds: int = Field(default=30, ge=1)
+    """At most this many (paper: 30 Euler, 5 Jbeil)."""
+    epochs: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """Local epochs E per round; auto = the detector's own number (paper: 1)."""
+    patience: int = Field(default=30, ge=1)
+    """Stop after this many rounds without a better validation AP + AUC."""
+    quorum: float = Field(default=0.5, gt=0, le=1)
+    """Share of the silos whose accepted update a round needs."""
+    retries: int = Field(default=2, ge=0)
+    """How often a round below quorum is repeated before the run stops with a checkpoint."""
+    deadline: float = Field(default=3600.0, gt=0)
+    """Seconds a silo has for one task."""
+    m: int = Field(default=5, ge=1)
+    """Edges per new node of the Barabási–Albert reference graph."""
+    labels: Literal["degree", "log-degree"] = "log-degree"
+    """First labels of the Weisfeiler–Lehman sketch."""
+    iterations: int = Field(default=3, ge=0)
+    """Weisfeiler–Lehman iterations."""
+    secure_sum: bool = True
+    """Learn the total host count by a pairwise-masked sum; needs three silos or more."""
+    max_hosts: int = Field(default=1_000_000, ge=2, le=20_000_000)
+    """The total host count is cut here: a lie must not make every silo grow an endless reference graph."""
+
+
+class Privacy(Section):
+    """Noise on the aggregated update."""
+
+    mechanism: Literal["none", "weak", "central"] = "none"
+    """weak = small fixed sensitivity, no guarantee; central = noise for the true sensitivity."""
+    sigma: float = Field(default=0.2, gt=0)
+    """Noise multiplier (paper: 1.0 weak, 0.2 central)."""
+    sensitivity: float = Field(default=0.001, gt=0)
+    """Weak DP's M_qs."""
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    """Delta at which epsilon is reported (the paper's 0.1 is not a meaningful guarantee)."""
+    clip: float | None = Field(default=None, gt=0)
+    """Clip every silo's update to this norm before a rule sees it; central noise needs it for most rules."""
+    randomness: Literal["seeded", "secret"] = "seeded"
+    """seeded noise can be reproduced, and so removed, by whoever knows the seed; secret is for real runs."""
+
+
+class Attack(Section):
+    """Silos that cheat, for the attack lab."""
+
+    name: str
+    """See `entente attacks`."""
+    silos: tuple[str, ...]
+    """Which silos cheat."""
+    from_round: int = Field(default=1, ge=1)
+    """First round in which they do."""
+    p: float = Field(default=1.0, ge=0, le=1)
+    """Probability that a training snapshot is poisoned."""
+    gamma: float = Field(default=1.0)
+    """Factor on the update."""
+    scaling: Literal["update", "weights"] = "update"
+    """gamma scales w - w_i (update) or w itself (weights)."""
+    strength: float = Field(default=1.0)
+    """Attack-specific strength; see `entente attacks`."""
+
+
+def _baseline(name: str) -> str:
+    if name != "none":
+        try:
+            found = DETECTORS.load(name)
+        except UsageError as error:
+            raise ValueError(f"{error.what}. {error.remedy}") from error
+        if found.federated:
+            raise ValueError(f"{name!r} is no baseline: it has weights")
+    return name
+
+
+class Detection(Section):
+    """Scores -> alerts."""
+
+    false_alarms: float = Field(default=0.001, gt=0, lt=1)
+    """Threshold = score that this share of benign validation edges exceeds."""
+    budgets: tuple[int, ...] = (3, 5, 10)
+    """Alerts per window for which recall is reported."""
+    ensemble: Annotated[str, AfterValidator(_baseline)] = "none"
+    """A baseline counted from the silo's own logs, whose score multiplies the model's surprise."""
+
+
+class Experiment(Section):
+    """The whole experiment file."""
+
+    name: str = "experiment"
+    """For the run folder and the report."""
+    seed: int = Field(default=0, ge=0)
+    """Of everything random; the same seed gives the same bits."""
+    mode: Literal["federated", "local-only", "non-fl"] = "federated"
+    """federated; local-only = each silo alone; non-fl = all data in one place."""
+    workers: int = Field(default=1, ge=1)
+    """Processes that train silos side by side; the result does not depend on it."""
+    data: Data = Data()
+    graph: Graph = Graph()
+    detector: ChosenDetector = Field(default_factory=lambda: detector_options({}))
+    federation: Federation = Field(default_factory=Federation)
+    privacy: Privacy = Privacy()
+    attack: Attack | None = None
+    detection: Detection = Detection()

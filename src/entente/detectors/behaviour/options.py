@@ -1,0 +1,21 @@
+"""The behaviour detector's settings."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from entente.config import DetectorOptions
+
+
+class BehaviourOptions(DetectorOptions):
+    """Small network over a silo's own counts."""
+
+    name: str = "behaviour"
+    hidden: int = Field(default=32, ge=2)
+    """Width of the first hidden layer; the second has half of it."""
+    replicas: int = Field(default=12, ge=1)
+    """Copies of the training history with injected campaigns to learn from."""
+    lr: float = Field(default=0.003, gt=0)
+    """Adam's rate."""
+    batch: int = Field(default=512, ge=1)
+    """Examples per step."""
