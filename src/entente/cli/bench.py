@@ -32,6 +32,10 @@ Only = Annotated[
 ]
 Workers = Annotated[int, typer.Option(min=1, help="Cells that run side by side.")]
 Retry = Annotated[bool, typer.Option("--retry", help="Run cells again that failed before.")]
+Limit = Annotated[
+    float,
+    typer.Option(min=0.001, help="Hours that a cell has; --retry goes on with it from its last round."),
+]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Run cells again that another version of the code computed.")
 ]
@@ -48,6 +52,7 @@ def paper(
         float, typer.Option(min=0.02, max=1.0, help="Share of the events, the first ones, that Jbeil gets.")
     ] = 1.0,
     workers: Workers = 2,
+    limit: Limit = 4.0,
     retry: Retry = False,
     fresh: Fresh = False,
     as_json: Json = False,
@@ -63,7 +68,7 @@ def paper(
 
     from entente_lab.bench.paper import run
 
-    request = _request(out, seeds, quick, data, only, workers, retry, fresh, quiet)
+    request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)
     _show(run(replace(request, link_share=link_share)), as_json)
 
 
@@ -78,13 +83,14 @@ def _grid(name: str, seeds: int, help_: str) -> None:
         data: Data = None,
         only: Only = None,
         workers: Workers = 2,
+        limit: Limit = 4.0,
         retry: Retry = False,
         fresh: Fresh = False,
         as_json: Json = False,
         quiet: Quiet = False,
     ) -> None:
         run = import_module(f"entente_lab.bench.{name}").run
-        _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet)), as_json)
+        _show(run(_request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)), as_json)
 
 
 _grid(
@@ -182,6 +188,7 @@ def robustness(
     data: Data = None,
     only: Only = None,
     workers: Workers = 2,
+    limit: Limit = 4.0,
     retry: Retry = False,
     fresh: Fresh = False,
     as_json: Json = False,
@@ -195,7 +202,9 @@ def robustness(
     """
     from entente_lab.bench.robustness.plan import run
 
-    _show(run(_request(out, seeds, quick, data, only, workers, retry, fresh, quiet), full=full), as_json)
+    _show(
+        run(_request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet), full=full), as_json
+    )
 
 
 @app.command("results")
@@ -222,6 +231,7 @@ def _request(
     data: list[str] | None,
     only: list[str] | None,
     workers: int,
+    limit: float,
     retry: bool,
     fresh: bool,
     quiet: bool,
@@ -235,6 +245,7 @@ def _request(
         sources=parse_sources(data or ()),
         only=tuple(only or ()),
         workers=workers,
+        limit=3600.0 * limit,
         retry=retry,
         fresh=fresh,
         quiet=quiet,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -21,7 +22,7 @@ from entente.config import Experiment, parse_experiment
 from entente.errors import EntenteError
 from entente_lab.bench.cells import Record, Store, versions
 
-Runner = Callable[[Experiment, Mapping[str, Any]], dict[str, Any]]
+Runner = Callable[[Experiment, Mapping[str, Any], Path], dict[str, Any]]
 
 
 def main(source: IO[str]) -> None:
@@ -30,17 +31,19 @@ def main(source: IO[str]) -> None:
     threading.Thread(target=_follow, args=(source.fileno(),), daemon=True).start()
     one_thread()
     started = time.perf_counter()
+    store = Store(Path(request["store"]))
+    work = store.work(request["key"])
     error = None
     outcome: dict[str, Any] = {}
     try:
         runner = find(request["runner"])
-        outcome = runner(parse_experiment(request["experiment"]), request["options"])
+        outcome = runner(parse_experiment(request["experiment"]), request["options"], work)
         json.dumps(outcome, allow_nan=False)
     except EntenteError as failure:
         error, outcome = str(failure), {}
     except Exception as failure:  # a defect in one cell must stay one row of the table
         error, outcome = describe(failure), {}
-    Store(Path(request["store"])).write(
+    store.write(
         Record(
             key=request["key"],
             status="done" if error is None else "failed",
@@ -58,6 +61,7 @@ def main(source: IO[str]) -> None:
             error=error,
         )
     )
+    shutil.rmtree(work, ignore_errors=True)  # it has come to an end: there is nothing to go on with
 
 
 def find(runner: str) -> Runner:

@@ -18,7 +18,7 @@ from entente.errors import StorageError
 MEASURE = "entente_lab.bench.measure:measure"
 """The usual runner: train, evaluate on the test windows, keep the figures."""
 
-MEASURING = ("measure.py", "link_prediction.py")
+MEASURING = ("measure.py", "link_prediction.py", "gradients.py", "thresholds.py")
 """Files of this room that can change a cell's outcome; the others only plan and draw."""
 
 SINCE = {("detection", "ensemble"): "none", ("detector", "identities"): "trained"}
@@ -33,9 +33,9 @@ class Cell:
 
     `experiment` is fully resolved, seed included. `data` is the hash of the events and silos it names:
     the paths themselves are no part of the cell's identity, so that a folder may move. `runner` is
-    `module:function`, called in a process of its own as function(experiment, options). `labels` place
-    the cell in tables (method, K, seed, ...) and do not matter to its identity either: two tables that
-    ask for the same run share it.
+    `module:function`, called in a process of its own as function(experiment, options, work); `work` is a
+    folder that is still there when a stopped cell is run again. `labels` place the cell in tables (method,
+    K, seed, ...) and do not matter to its identity either: two tables that ask for the same run share it.
     """
 
     experiment: Experiment
@@ -115,6 +115,10 @@ class Store:
 
     def write(self, record: Record) -> None:
         write_json(self.file(record.key), asdict(record))
+
+    def work(self, key: str) -> Path:
+        """Folder in which a cell keeps its checkpoints until it has come to an end of its own."""
+        return self.path / "work" / key
 
     def write_plan(self, grid: str, cells: Sequence[Cell], facts: Mapping[str, Any]) -> None:
         """Remember which cells make up a grid, and under which labels."""

@@ -20,6 +20,8 @@ from entente_lab.bench.cell_process import now
 from entente_lab.bench.cells import Cell, Record, Row, Store, versions
 
 POLL = 0.05
+LIMIT = 4 * 3600.0
+"""Seconds that a cell has, unless somebody says otherwise."""
 LAST_WORDS = 2000  # characters of a dead process's error output that are worth keeping
 
 
@@ -47,14 +49,14 @@ def run_grid(
     command: str = "",
     retry: bool = False,
     fresh: bool = False,
-    limit: float = 4 * 3600.0,
+    limit: float = LIMIT,
     watch: Watcher | None = None,
 ) -> list[Row]:
     """Run every cell that has no record yet and give all rows in the order of `cells`.
 
     `retry` repeats failed cells, `fresh` those that other code computed; `limit` is the seconds after
-    which a cell counts as failed. After Ctrl-C nothing is half-written, and the same call goes on where
-    this one stopped.
+    which a cell counts as failed. A cell that was stopped goes on from its last round when it is run again.
+    After Ctrl-C nothing is half-written, and the same call goes on where this one stopped.
     """
     todo: dict[str, Cell] = {}
     for cell in cells:
@@ -142,7 +144,7 @@ def _ended(job: Running, store: Store, command: str, limit: float) -> Record | N
     if record is not None:
         return record
     if code is None:
-        error = f"took longer than {limit:g} s"
+        error = f"took longer than {limit:g} s (--retry goes on from its last round)"
     elif code < 0:
         error = f"its process was ended by {signal.Signals(-code).name}"
         error += " (out of memory?)" if code == -signal.SIGKILL else ""

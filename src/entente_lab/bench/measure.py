@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,19 +23,17 @@ CURVE_POINTS = 100
 CREDITS = ("j", "s", "d", "r", "norm", "shared", "clipped", "refused", "bytes_up", "bytes_down", "seconds")
 
 
-def measure(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Train and evaluate one experiment.
+def measure(experiment: Experiment, options: Mapping[str, Any], work: Path) -> dict[str, Any]:
+    """Train and evaluate one experiment; training goes on from the checkpoint that `work` may hold.
 
     Options: `task` is "detection" (labelled test edges) or "link-prediction" (test edges against
     sampled non-edges), with `inductive` for edges of hosts that training never saw.
     """
     dataset = load_dataset(experiment)
     began = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="entente-cell-") as scratch:
-        folder = RunFolder(Path(scratch) / "run")
-        folder.begin(experiment, resume=False)
-        models, facts = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
-        rounds = folder.rounds()
+    folder = cell_folder(experiment, work)
+    models, facts = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
+    rounds = folder.rounds()
     trained = time.perf_counter()
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
     if options.get("task", "detection") == "link-prediction":
@@ -53,6 +50,13 @@ def measure(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any
     outcome["rounds"] = [shortened(record) for record in rounds]
     outcome["training"] = facts
     return outcome
+
+
+def cell_folder(experiment: Experiment, work: Path) -> RunFolder:
+    """The cell's run folder; `fit` goes on from the checkpoint that an earlier attempt may have left."""
+    folder = RunFolder(work / "run")
+    folder.begin(experiment, resume=folder.started)
+    return folder
 
 
 def detection(experiment: Experiment, evaluation: Evaluation) -> dict[str, Any]:

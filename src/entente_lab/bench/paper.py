@@ -8,8 +8,9 @@ from typing import Any
 
 from entente.config import Experiment
 from entente_lab.bench.cells import Cell, Label, Row
-from entente_lab.bench.datasets import MADE_UP, Prepared
+from entente_lab.bench.datasets import MADE_UP
 from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
+from entente_lab.bench.events import Prepared
 from entente_lab.bench.methods import (
     AGGREGATION,
     BEYOND,
@@ -96,10 +97,12 @@ def run(request: Request) -> Finished:
 def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     """All cells; seeds are the outermost loop, so that an interrupted table is whole for fewer seeds."""
     names = [name for name in PLANS if name in request.sources or name in MADE_UP]
-    data: dict[tuple[str, int], Prepared] = {}
-    for name in names:
-        ks = QUICK_K if request.quick else PLANS[name][0]
-        data |= {(name, k): request.library.prepare(name, k) for k in ks}
+    names = request.narrowed("dataset", names)
+    ks = {name: QUICK_K if request.quick else PLANS[name][0] for name in names}
+    wanted = request.narrowed("k", sorted({k for group in ks.values() for k in group}))
+    data: dict[tuple[str, int], Prepared] = {
+        (name, k): request.library.prepare(name, k) for name in names for k in ks[name] if k in wanted
+    }
     share = min(request.link_share, QUICK_SHARE) if request.quick else request.link_share
     cells = [
         cell

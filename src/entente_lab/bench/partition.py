@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from entente.partition.base import Assignment
@@ -11,7 +11,9 @@ from entente.partition.pairs import cover, host_pairs
 from entente.partition.views import build_view, fit_silos
 
 
-def partition(events: Path, k: int, *, sites: Path | None, view: str) -> tuple[Assignment, str]:
+def partition(
+    events: Path, k: int, *, sites: Path | None, view: str, internal: Sequence[str] = ()
+) -> tuple[Assignment, str]:
     """Every host in one of K silos, and how that came about.
 
     More silos than sites, and companies without sites, are split by the multilayer block model; where
@@ -24,7 +26,7 @@ def partition(events: Path, k: int, *, sites: Path | None, view: str) -> tuple[A
             return Assignment.from_mapping(site_of), "one silo per site"
         if k < count:
             return Assignment.from_mapping(merge(site_of, k)), f"{count} sites, the smallest put together"
-    seen = build_view(events, view)
+    seen = build_view(events, view, internal)
     known, model = fit_silos(seen, k)
     assignment = cover(known, host_pairs(events))
     empty = k - len(assignment.silos)

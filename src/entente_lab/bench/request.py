@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from entente.errors import UsageError
 from entente_lab.bench.cells import Cell, Label, Row, Store
 from entente_lab.bench.datasets import Library
 from entente_lab.bench.document import Document
-from entente_lab.bench.grid import run_grid
+from entente_lab.bench.grid import LIMIT, run_grid
 from entente_lab.bench.progress import Bar
 from entente_lab.bench.tables import write_outputs
 
+T = TypeVar("T")
 Draw = Callable[[Sequence[Row], Mapping[str, Any]], Document]
 """Recorded rows and the plan's facts -> the page about them."""
 
@@ -40,6 +41,8 @@ class Request:
     quiet: bool = False
     command: str = ""
     """As the user typed it; stored in every record."""
+    limit: float = LIMIT
+    """Seconds after which a cell is stopped; `retry` goes on with it from its last round."""
 
     @property
     def store(self) -> Store:
@@ -47,7 +50,13 @@ class Request:
 
     @property
     def library(self) -> Library:
-        return Library(self.out / "data", self.sources)
+        return Library((self.out / "data").resolve(), self.sources)
+
+    def narrowed(self, label: str, values: Sequence[T]) -> list[T]:
+        """The values of a label that `only` leaves: what is left out is not even prepared."""
+        filters = [text for text in self.only if text.partition("=")[0].strip() == label]
+        wanted = parse_filters(filters, {label: [str(value) for value in values]})
+        return [value for value in values if not wanted or str(value) in wanted[label]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,7 @@ def execute(
             command=request.command,
             retry=request.retry,
             fresh=request.fresh,
+            limit=request.limit,
             watch=bar,
         )
     document = draw(rows, facts)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from entente_lab.bench.cells import Cell, Label, Row
-from entente_lab.bench.datasets import REAL, Prepared, rounds
+from entente_lab.bench.datasets import REAL, rounds
 from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
+from entente_lab.bench.events import Prepared
 from entente_lab.bench.methods import AGGREGATION, change
 from entente_lab.bench.paper import DIRECTED
 from entente_lab.bench.request import Finished, Request, execute
@@ -54,8 +55,8 @@ def run(request: Request) -> Finished:
 
 def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     """Seeds are the outermost loop, so that an interrupted table is whole for fewer seeds."""
-    names = [COMPANY, *(name for name in REAL if name in request.sources)]
-    ks = QUICK_K if request.quick else KS
+    names = request.narrowed("dataset", [COMPANY, *(name for name in REAL if name in request.sources)])
+    ks = request.narrowed("k", QUICK_K if request.quick else KS)
     data = [request.library.prepare(name, k) for name in names for k in ks]
     cells = [
         Cell(

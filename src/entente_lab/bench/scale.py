@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from entente.artifacts import write_text
-from entente.config import Experiment, to_toml
+from entente.config import Experiment, resolve_paths, to_toml
 from entente_lab.bench.cells import Cell, Label, Row
 from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
 from entente_lab.bench.methods import METHODS, change, title
@@ -37,7 +37,8 @@ def run(request: Request) -> Finished:
 
 def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     names = ["simulated-scale", *(name for name in ("lanl-replay", "lanl") if name in request.sources)]
-    ks = QUICK_KS if request.quick else KS
+    names = request.narrowed("dataset", names)
+    ks = request.narrowed("k", QUICK_KS if request.quick else KS)
     data = {(name, k): request.library.prepare(name, k) for name in names for k in ks}
     changes = {"federation.rounds": QUICK_ROUNDS} if request.quick else {}
     cells = []
@@ -62,14 +63,14 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     return cells, facts
 
 
-def measure_scale(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:
+def measure_scale(experiment: Experiment, options: Mapping[str, Any], work: Path) -> dict[str, Any]:
     """As `measure`, with traffic per silo, the paper's latency estimate and, on request, memory per silo."""
     from entente_lab.bench.measure import measure
 
-    outcome = measure(experiment, options)
+    outcome = measure(experiment, options, work)
     outcome["values"] |= traffic(outcome["rounds"])
     if options.get("memory"):
-        outcome["memory"] = silo_memory(experiment)
+        outcome["memory"], outcome["memory_errors"] = silo_memory(experiment)
         if outcome["memory"]:
             peaks = [found["peak_mb"] for found in outcome["memory"].values()]
             outcome["values"] |= {"silo_peak_mb": max(peaks)}
@@ -103,26 +104,33 @@ def traffic(rounds: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     }
 
 
-def silo_memory(experiment: Experiment) -> dict[str, dict[str, float]]:
-    """Peak memory of the largest, the median and the smallest silo, each in a process of its own."""
+def silo_memory(experiment: Experiment) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+    """Peak memory of the largest, the median and the smallest silo, each in a process of its own.
+
+    And, by silo, why it could not be measured.
+    """
     from entente.partition.base import read_silos
     from entente_lab.bench.silo_memory import measure_silo
 
     if not sys.platform.startswith("linux") or experiment.data.silos is None:
-        return {}
+        return {}, {}
     sizes = read_silos(experiment.data.silos).sizes()
     order = sorted(sizes, key=lambda name: (-sizes[name], name))
     chosen = dict.fromkeys((order[0], order[len(order) // 2], order[-1]))
-    found = {}
+    found, errors = {}, {}
     with tempfile.TemporaryDirectory(prefix="entente-scale-") as scratch:
         path = Path(scratch) / "experiment.toml"
-        write_text(path, to_toml(experiment))
+        # The other process reads the file elsewhere, so its paths must not depend on where it lies.
+        write_text(path, to_toml(resolve_paths(experiment, Path.cwd())))
         for name in chosen:
             try:
                 found[name] = measure_silo(path, name) | {"hosts": sizes[name]}
-            except (OSError, ValueError, subprocess.CalledProcessError):
-                continue  # a sandbox may forbid to look; the table then has a dash
-    return found
+            except subprocess.CalledProcessError as error:
+                said = [line for line in error.stderr.splitlines() if line and not line[0].isspace()]
+                errors[name] = said[-1] if said else str(error)
+            except (OSError, ValueError) as error:
+                errors[name] = str(error)
+    return found, errors
 
 
 # ---- the page ------------------------------------------------------------------------------
@@ -140,7 +148,7 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
     ]
     for dataset in distinct(rows, "dataset"):
         part = where(rows, dataset=dataset)
-        blocks += [Heading(dataset), scale_table(part, dataset), *figures(part, dataset)]
+        blocks += [Heading(dataset), scale_table(part, dataset), *unmeasured(part), *figures(part, dataset)]
     failed = failures(rows)
     if failed is not None:
         blocks += [Heading("Failed cells"), failed]
@@ -176,6 +184,16 @@ def scale_table(rows: Sequence[Row], dataset: str) -> Table:
     columns = ["K (silos), method", "AP", "AUC", "training s", "MB up", "MB down"]
     columns += ["MB up per silo", "MB down per silo", "s per round", "peak MB per silo"]
     return Table([*columns, "paper"] if dataset == "lanl" else columns, body)
+
+
+def unmeasured(rows: Sequence[Row]) -> list[Block]:
+    """Why a silo's memory is missing."""
+    said = [
+        f"K = {labels['k']}, {silo}: {reason}"
+        for labels, record in rows
+        for silo, reason in record.outcome.get("memory_errors", {}).items()
+    ]
+    return [Paragraph(f"Memory that could not be measured: {'; '.join(said)}.")] if said else []
 
 
 def figures(rows: Sequence[Row], dataset: str) -> list[Block]:

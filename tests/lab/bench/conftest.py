@@ -6,7 +6,7 @@ import pytest
 
 from entente.logs.events import write_events
 from entente.partition.base import write_silos
-from entente_lab.bench.datasets import Events, Prepared, digest, percentiles
+from entente_lab.bench.events import Events, Prepared, digest, quantiles
 from entente_lab.bench.partition import partition
 from entente_lab.simulator import SimulationConfig, simulate, write
 
@@ -27,7 +27,7 @@ def small_company(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
         train=config.attack_start // 7200 * 7200,
         lr=0.01,
         description="a small company",
-        percentiles=percentiles(folder / "events"),
+        quantiles=quantiles(folder / "events"),
         sites=folder / "hosts.csv",
     )
     assignment, how = partition(events.path, 2, sites=events.sites, view="auth")

@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 
 from entente.errors import UsageError
 from entente.runtime.assembly import load_dataset
-from entente_lab.bench.datasets import Library, Prepared
+from entente_lab.bench.datasets import Library
+from entente_lab.bench.events import Prepared
+from entente_lab.bench.methods import change
+from entente_lab.bench.paper import TRANSDUCTIVE
 from entente_lab.bench.partition import merge, partition
+from entente_lab.bench.request import Request
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(1, 12))
@@ -67,9 +71,44 @@ def test_no_attack_lies_in_the_training_windows(small_company: Prepared) -> None
     assert all(silo.test.start <= first for silo in dataset.silos.values())
 
 
-def test_link_prediction_trains_on_about_85_percent_of_its_share(small_company: Prepared) -> None:
-    data = small_company.link_data(0.5)
-    marks = small_company.events.percentiles
-    start = marks[0] // small_company.events.window * small_company.events.window
-    assert data["data.end"] == marks[50]
-    assert abs(start + data["data.train"] - marks[42]) <= small_company.events.window
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_link_prediction_is_cut_by_event_and_not_by_window(small_company: Prepared, share: float) -> None:
+    from entente.logs.events import load_events
+
+    events = load_events(small_company.events.path, ["time", "src", "dst"])
+    times = sorted(events["time"].to_pylist())
+    cut = times[int(0.85 * share * (len(times) - 1))]
+    end = times[int(share * (len(times) - 1))]
+    experiment = TRANSDUCTIVE.experiment(small_company, 0, share)
+    dataset = load_dataset(change(experiment, {"mode": "non-fl"}))
+    silo = dataset.silos["all"]
+    rows = [
+        t for t, s, d in zip(*(c.to_pylist() for c in events.columns), strict=True) if s != d and t <= end
+    ]
+    assert silo.train.num_edges == sum(t <= cut for t in rows)
+    assert silo.test.num_edges == sum(t > cut for t in rows)
+
+
+def test_what_is_left_out_is_not_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from entente_lab.bench import ablation, paper, rules, scale
+    from entente_lab.bench.robustness import plan as robustness
+
+    def prepare(library: Library, name: str, k: int) -> Prepared:
+        asked.append((name, k))
+        raise UsageError("far enough")
+
+    monkeypatch.setattr(Library, "prepare", prepare)
+    sources = {"lanl": tmp_path, "optc": tmp_path}
+    for grid, only, expected in (
+        (paper, ("dataset=optc", "k=3"), ("optc", 3)),
+        (rules, ("dataset=lanl", "k=5"), ("lanl", 5)),
+        (ablation, ("dataset=lanl",), ("lanl", 4)),
+        (scale, ("dataset=lanl", "k=20"), ("lanl", 20)),
+        (robustness, ("dataset=optc",), ("optc", 3)),
+    ):
+        asked: list[tuple[str, int]] = []
+        with pytest.raises(UsageError, match="far enough"):
+            grid.plan(Request(tmp_path / "out", sources=sources, only=only))
+        assert asked == [expected]
+    with pytest.raises(UsageError, match="no cell has it"):
+        paper.plan(Request(tmp_path / "out", sources=sources, only=("k=9",)))

@@ -20,29 +20,36 @@ RUNNERS = """
 import os, time
 from pathlib import Path
 
-def figure(experiment, options):
+def figure(experiment, options, work):
     with Path(options["log"]).open("a") as log:
         log.write(f"{experiment.seed}\\n")
     return {"values": {"ap": experiment.seed / 10}}
 
-def slow(experiment, options):
+def slow(experiment, options, work):
     Path(options["log"]).open("a").write(f"{os.getpid()}\\n")
     time.sleep(60)
 
-def broken(experiment, options):
+def half(experiment, options, work):
+    work.mkdir(parents=True, exist_ok=True)
+    if not (work / "half").exists():
+        (work / "half").write_text("")
+        time.sleep(60)
+    return {"values": {"ap": 1.0}}
+
+def broken(experiment, options, work):
     raise ValueError("no such thing")
 
-def refused(experiment, options):
+def refused(experiment, options, work):
     from entente.errors import FederationError
     raise FederationError("below quorum", remedy="Wait.")
 
-def infinite(experiment, options):
+def infinite(experiment, options, work):
     return {"values": {"ap": float("nan")}}
 
-def killed(experiment, options):
+def killed(experiment, options, work):
     os.kill(os.getpid(), 9)
 
-def gone(experiment, options):
+def gone(experiment, options, work):
     os.write(2, b"last words")
     os._exit(3)
 """
@@ -52,7 +59,8 @@ def gone(experiment, options):
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "made_up_runners.py").write_text(RUNNERS)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
+    paths = [str(tmp_path / "modules"), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in paths if path))
     return tmp_path / "log"
 
 
@@ -129,7 +137,18 @@ def test_a_cell_that_other_code_computed_is_repeated_only_on_request(tmp_path: P
 
 def test_a_cell_beyond_its_time_is_ended_and_says_so(tmp_path: Path, log: Path) -> None:
     rows = run_grid([cell(log, 0, "slow")], Store(tmp_path / "out"), limit=1.0)
-    assert rows[0][1].error == "took longer than 1 s"
+    assert str(rows[0][1].error).startswith("took longer than 1 s")
+
+
+def test_a_cell_that_took_too_long_goes_on_with_what_it_has_when_it_is_retried(
+    tmp_path: Path, log: Path
+) -> None:
+    store = Store(tmp_path / "out")
+    stopped = cell(log, 0, "half")
+    assert run_grid([stopped], store, limit=8.0)[0][1].status == "failed"
+    assert (store.work(stopped.key) / "half").exists()
+    assert run_grid([stopped], store, retry=True)[0][1].values == {"ap": 1.0}
+    assert not store.work(stopped.key).exists()
 
 
 def test_a_damaged_record_is_run_again(tmp_path: Path, log: Path) -> None:

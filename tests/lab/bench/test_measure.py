@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +16,20 @@ from entente.runs.folder import RunFolder
 from entente.runtime.assembly import Dataset, load_dataset, trained_detector
 from entente.runtime.evaluation import evaluate_models, evaluate_rule
 from entente.runtime.local import fit
-from entente_lab.bench.datasets import Prepared
+from entente_lab.bench.events import Prepared
 from entente_lab.bench.link_prediction import ask, evaluate_links, single_events
-from entente_lab.bench.measure import measure, seen_by_silos
+from entente_lab.bench.measure import measure as measure_in
+from entente_lab.bench.measure import seen_by_silos
 from entente_lab.bench.methods import METHODS, change
 from entente_lab.bench.paper import EULER, INDUCTIVE, TRANSDUCTIVE
 
 SHORT = {"federation.rounds": 2}
 TINY = {"detector.memory": 8, "detector.time": 8, "detector.embedding": 8, "federation.rounds": 1}
+
+
+def measure(experiment: Experiment, options: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as work:
+        return measure_in(experiment, options, Path(work))
 
 
 def short(prepared: Prepared, method: str, seed: int = 0) -> Experiment:
@@ -42,6 +51,34 @@ def test_the_same_cell_gives_the_same_figures(small_company: Prepared) -> None:
     first, second = (measure(experiment, {})["values"] for _ in range(2))
     timeless = [{k: v for k, v in values.items() if "seconds" not in k} for values in (first, second)]
     assert timeless[0] == timeless[1]
+
+
+def test_a_cell_that_was_stopped_goes_on_to_the_same_figures(
+    small_company: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from entente.runs.steps import Checkpoints
+
+    experiment = change(short(small_company, "entente"), {"federation.rounds": 4})
+    whole = measure(experiment, {})
+    save, steps = Checkpoints.save, 0
+
+    def stopped(self: Checkpoints, *step: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 6:
+            raise OSError("pulled the plug")
+        save(self, *step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", stopped)
+        with pytest.raises(OSError, match="plug"):
+            measure_in(experiment, {}, tmp_path)
+    left = [record["round"] for record in RunFolder(tmp_path / "run").rounds()]
+    assert 0 < len(left) < 5
+    again = measure_in(experiment, {}, tmp_path)
+    assert [r["round"] for r in again["rounds"]] == [r["round"] for r in whole["rounds"]]
+    for name in ("ap", "auc", "best_round", "bytes_up"):
+        assert again["values"][name] == whole["values"][name]
 
 
 @pytest.mark.parametrize("method", ["non-fl", "local-only", "fedopt", "fedprox", "novelty-burst"])
@@ -152,3 +189,23 @@ def test_edgebank_knows_recurring_pairs_from_drawn_ones(small_company: Prepared)
     detectors = {name: trained_detector(experiment, dataset.shape, {"": {}}, name) for name in dataset.silos}
     values = evaluate_links(experiment, dataset, detectors, inductive=False)["values"]
     assert values["auc"] > 0.7
+
+
+def test_memory_per_silo_is_measured_with_relative_folders_too(
+    small_company: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from entente.config import parse_experiment
+    from entente_lab.bench.scale import silo_memory
+
+    folder = small_company.events.path.parent
+    monkeypatch.chdir(folder.parent)
+    table = short(small_company, "entente").model_dump(mode="json")
+    near = {"events": f"{folder.name}/events", "silos": f"{folder.name}/{small_company.silos.name}"}
+    found, errors = silo_memory(parse_experiment({**table, "data": {**table["data"], **near}}))
+    assert not errors
+    assert set(found) == set(small_company.sizes)
+    assert all(figures["peak_mb"] > 0 for figures in found.values())
+    gone = {**table["data"], "events": str(tmp_path / "nowhere")}
+    found, errors = silo_memory(parse_experiment({**table, "data": gone}))
+    assert not found
+    assert all("nowhere" in reason for reason in errors.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from entente.federation.aggregators import available as aggregators
 from entente_lab.attacks import available
 from entente_lab.bench.cells import Cell, Record, Row
-from entente_lab.bench.datasets import Prepared
 from entente_lab.bench.document import Table, to_html, to_markdown
+from entente_lab.bench.events import Prepared
 from entente_lab.bench.methods import change
 from entente_lab.bench.robustness.figures import aftermath
 from entente_lab.bench.robustness.measure import measure_attack, watched
@@ -81,7 +82,7 @@ def test_the_silo_that_sees_most_malicious_pairs_comes_first(lab: Lab) -> None:
 
 
 @pytest.fixture(scope="module")
-def measured(lab: Lab) -> list[Row]:
+def measured(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     rows = []
     for cell in (
         lab.clean("entente"),
@@ -89,7 +90,7 @@ def measured(lab: Lab) -> list[Row]:
         lab.attacked("paper's attack", "entente", "replay", {"p": 0.5, "gamma": 10.0}),
         lab.attacked("who cheats", "entente", "replay", {"p": 1.0, "gamma": 100.0}, lab.order[1:]),
     ):
-        outcome = measure_attack(short(cell), {})
+        outcome = measure_attack(short(cell), {}, tmp_path_factory.mktemp("work"))
         rows.append((dict(cell.labels), record_of(cell, outcome)))
     return rows
 
@@ -129,9 +130,9 @@ def test_a_cell_has_the_attackers_gain_and_the_clean_view_beside_it(measured: li
     assert beside.rise("sr") == pytest.approx(beside.hit["sr"] - beside.clean["sr"])  # type: ignore[operator]
 
 
-def test_a_run_that_breaks_down_is_a_result(lab: Lab) -> None:
+def test_a_run_that_breaks_down_is_a_result(lab: Lab, tmp_path: Path) -> None:
     cell = lab.attacked("every attack", "fedavg", "NaN / inf", {}, lab.order)
-    outcome = measure_attack(change(short(cell), {"federation.retries": 0}), {})
+    outcome = measure_attack(change(short(cell), {"federation.retries": 0}), {}, tmp_path / "work")
     assert outcome["values"]["finite"] == 0.0
     assert "broken" in outcome["training"]
     assert outcome["values"].get("ap") is None

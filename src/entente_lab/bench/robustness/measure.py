@@ -7,7 +7,6 @@ for every set of silos that may cheat, so that an attacked run always stands bes
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import combinations
@@ -22,13 +21,12 @@ from entente.detection.thresholds import learn_threshold
 from entente.detectors import baseline
 from entente.detectors.base import Detector
 from entente.errors import DetectorError, FederationError
-from entente.runs.folder import RunFolder
 from entente.runtime.assembly import Dataset, load_dataset, trained_detector
 from entente.runtime.evaluation import NEVER, label_scores
 from entente.runtime.local import fit
 from entente_lab.attacks import attackers
 from entente_lab.attacks.base import Attacker
-from entente_lab.bench.measure import shortened
+from entente_lab.bench.measure import cell_folder, shortened
 
 LOOSE = 0.05
 """Share of false alarms of the second, looser threshold: at 0.001 a clean model misses most edges already,
@@ -39,24 +37,22 @@ MOST_SILOS = 8
 """Pairs of cheating silos are prepared for in a clean run up to this many silos."""
 
 
-def measure_attack(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:
+def measure_attack(experiment: Experiment, options: Mapping[str, Any], work: Path) -> dict[str, Any]:
     """Train and evaluate one experiment, attacked or clean; a run that breaks down is a result too."""
     del options
     dataset = load_dataset(experiment)
     liars = () if experiment.attack is None else experiment.attack.silos
     values: dict[str, Any] = cost(experiment, dataset, liars)
-    with tempfile.TemporaryDirectory(prefix="entente-attack-") as scratch:
-        folder = RunFolder(Path(scratch) / "run")
-        folder.begin(experiment, resume=False)
-        try:
-            models, facts = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
-            detectors = {
-                name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos
-            }
-            views = judge(experiment, dataset, detectors, liars)
-        except (FederationError, DetectorError) as error:
-            facts, views = {"broken": str(error), "best_round": None, "rounds": None}, {}
-        rounds = folder.rounds()
+    folder = cell_folder(experiment, work)
+    try:
+        models, facts = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
+        detectors = {
+            name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos
+        }
+        views = judge(experiment, dataset, detectors, liars)
+    except (FederationError, DetectorError) as error:
+        facts, views = {"broken": str(error), "best_round": None, "rounds": None}, {}
+    rounds = folder.rounds()
     values |= {"finite": float("broken" not in facts)}
     values |= {"best_round": facts["best_round"], "rounds": facts["rounds"]}
     values |= views.get("", {})

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from entente.config import Experiment
 from entente_lab.bench.cells import Cell, Label
-from entente_lab.bench.datasets import REAL, Prepared, rounds
+from entente_lab.bench.datasets import REAL, rounds
+from entente_lab.bench.events import Prepared
 from entente_lab.bench.methods import AGGREGATION, change
 from entente_lab.bench.paper import DIRECTED
 from entente_lab.bench.request import Finished, Request, execute
@@ -20,7 +21,8 @@ from entente_lab.bench.robustness.page import draw
 
 GRID = "robustness"
 RUNNER = "entente_lab.bench.robustness.measure:measure_attack"
-K = 4
+K, KS = 4, {"optc": 3}
+"""Silos: four, or what the paper's table has for a data set."""
 COMPANY = "simulated-lab"
 Part = Literal["clean", "paper's attack", "every attack", "who cheats", "full"]
 
@@ -120,7 +122,10 @@ def run(request: Request, *, full: bool = False) -> Finished:
 
 def plan(request: Request, *, full: bool = False) -> tuple[list[Cell], dict[str, Any]]:
     """Seeds are the outermost loop, so that an interrupted grid is whole for fewer seeds."""
-    data = {name: request.library.prepare(name, K) for name in (COMPANY, *REAL) if _wanted(name, request)}
+    names = [COMPANY, *(name for name in REAL if name in request.sources)]
+    data = {
+        name: request.library.prepare(name, KS.get(name, K)) for name in request.narrowed("dataset", names)
+    }
     cheat = {name: busiest(prepared) for name, prepared in data.items()}
     cells: list[Cell] = []
     for seed in range(request.seeds):
@@ -142,10 +147,6 @@ def plan(request: Request, *, full: bool = False) -> tuple[list[Cell], dict[str,
         "data": [prepared.facts() for prepared in data.values()],
     }
     return cells, facts
-
-
-def _wanted(name: str, request: Request) -> bool:
-    return name == COMPANY or name in request.sources
 
 
 @dataclass(frozen=True, slots=True)
