@@ -96,6 +96,19 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def check_writable(path: Path) -> None:
+    """StorageError unless a file can be put at `path`: to know before hours of work, not after."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        reason = "is a directory" if path.is_dir() else None
+        if reason is None and not os.access(path.parent, os.W_OK):
+            reason = "cannot be written (its directory is read-only)"
+    except OSError as error:
+        reason = f"cannot be written ({error.strerror or error})"
+    if reason is not None:
+        raise StorageError(reason, where=path, remedy="Name a file in a directory that can be written.")
+
+
 def write_text(path: Path, text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

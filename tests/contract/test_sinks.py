@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,22 @@ from entente.detection.sinks.base import Sink, timestamp
 from entente.detection.sinks.jsonl import read_alerts
 from entente.errors import StorageError, UsageError
 
+ECS_FIELDS = {
+    "@timestamp": "date", "ecs.version": "keyword", "message": "text", "event.id": "keyword",
+    "event.kind": "keyword", "event.category": "keyword", "event.type": "keyword", "event.module": "keyword",
+    "event.dataset": "keyword", "event.provider": "keyword", "event.start": "date", "event.end": "date",
+    "event.severity": "long", "event.risk_score": "float", "event.reason": "keyword",
+    "event.action": "keyword", "event.outcome": "keyword", "observer.vendor": "keyword",
+    "observer.product": "keyword", "observer.type": "keyword", "observer.version": "keyword",
+    "rule.name": "keyword", "rule.category": "keyword", "source.address": "keyword", "source.ip": "ip",
+    "source.domain": "keyword", "destination.address": "keyword", "destination.ip": "ip",
+    "destination.domain": "keyword", "destination.port": "long", "network.direction": "keyword",
+    "related.hosts": "keyword", "related.ip": "ip", "related.user": "keyword", "user.name": "keyword",
+    "threat.framework": "keyword", "threat.tactic.id": "keyword", "threat.tactic.name": "keyword",
+    "threat.technique.id": "keyword", "threat.technique.name": "keyword",
+    "threat.technique.subtechnique.id": "keyword", "threat.technique.subtechnique.name": "keyword",
+}  # fmt: skip
+"""Fields of ECS 8.17 with their types, as its reference lists them; those that an alert may use."""
 HOSTILE = [
     "plain-host",
     "10.0.0.1",
@@ -50,9 +67,36 @@ BASE = Alert(
     explanation=("first contact from a to b", "rank 1 of 7 edges"),
 )
 ALERTS = [
-    replace(BASE, src=text, dst=f"{text}2", user=text, kind=text, silo=text, explanation=(text, "why"))
+    replace(
+        BASE,
+        src=text,
+        dst=f"{text}2",
+        users=(text,),
+        kinds=(text,),
+        silo=text,
+        incident=text,
+        explanation=(text, "why"),
+    )
     for text in HOSTILE
 ] + [replace(BASE, technique="T1021.002"), BASE]
+FULL = replace(
+    BASE,
+    src="10.0.0.1",
+    direction="outbound",
+    also=("south",),
+    first=BASE.start + 60_000_000,
+    last=BASE.start + 90_000_000,
+    events=3,
+    failures=1,
+    users=("frodo", "sam"),
+    kinds=("4624",),
+    logons=("RemoteInteractive",),
+    ports=(3389,),
+    technique="T1021.001",
+    technique_reason="port 3389",
+    rarity=1000,
+    incident="7d0f4f6c-8b1e-5a0e-9a3b-0e6d6f1c2b3a",
+)
 
 
 def parse(name: str, text: str) -> list[dict[str, Any]]:
@@ -262,7 +306,82 @@ def test_an_ecs_document_has_what_elastic_security_reads() -> None:
     assert row["source"]["ip"] == "10.0.0.1"
     assert row["destination"]["domain"] == "b"
     assert row["threat"]["technique"]["id"] == ["T1021"]
-    assert row["@timestamp"] == "2023-11-14T22:43:20.000Z"
+    assert row["@timestamp"] == "2023-11-14T22:13:20.000Z"
+
+
+def test_the_time_of_an_alert_is_that_of_its_first_event(sink: Sink) -> None:
+    assert FULL.first is not None
+    assert FULL.last is not None
+    (row,) = parse(sink.name, sink.render([FULL]))
+    forms = (
+        (FULL.first, FULL.last),
+        (FULL.first // 1000, FULL.last // 1000),
+        (timestamp(FULL.first), timestamp(FULL.last)),
+    )
+    if sink.name == "jsonl":  # has the window and the events
+        (whole,) = json_rows(sink.render([FULL]))
+        row = {"start": whole["first"], "end": whole["last"]}
+    assert (row["start"], row["end"]) in forms
+    if sink.name == "ecs":
+        assert json_rows(sink.render([FULL]))[0]["@timestamp"] == timestamp(FULL.first)
+    if sink.name == "ocsf":
+        assert json_rows(sink.render([FULL]))[0]["time"] == FULL.first // 1000
+
+
+def test_every_format_names_the_account_the_port_the_technique_and_the_incident(sink: Sink) -> None:
+    text = sink.render([FULL])
+    for value in ("frodo", "3389", "T1021.001", str(FULL.incident)):
+        assert value in text
+
+
+# ---- validators that know nothing of this project --------------------------------------------
+
+
+def leaves(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    parts = (leaves(part, f"{prefix}.{name}".strip(".")) for name, part in value.items())
+    return {name: leaf for part in parts for name, leaf in part.items()}
+
+
+@pytest.mark.parametrize("alert", [FULL, *ALERTS])
+def test_an_ecs_document_has_only_fields_of_the_schema_and_its_own_namespace(alert: Alert) -> None:
+    (row,) = json_rows(create("ecs").render([alert]))
+    own = row.pop("entente")
+    assert own["silo"] == alert.silo
+    for name, value in leaves(row).items():
+        assert name in ECS_FIELDS, name
+        kind = ECS_FIELDS[name]
+        values = value if isinstance(value, list) else [value]
+        if kind in ("date", "ip", "keyword", "text"):
+            assert all(isinstance(one, str) for one in values), name
+        else:
+            assert all(isinstance(one, (int, float)) for one in values), name
+        if kind == "ip":
+            assert all(ip_address(one) for one in values)
+    assert row["event"]["kind"] in ("alert", "event")
+    assert row["network"]["direction"] in ("internal", "inbound", "outbound")
+
+
+@pytest.mark.parametrize("alert", [FULL, *ALERTS])
+def test_py_ocsf_models_takes_every_finding(alert: Alert) -> None:
+    models = pytest.importorskip("py_ocsf_models.events.findings.detection_finding")
+    (row,) = json_rows(create("ocsf").render([alert]))
+    finding = models.DetectionFinding.model_validate(row)
+    assert finding.finding_info.analytic.uid
+    assert finding.metadata.correlation_uid == (alert.incident or None)
+    if alert.technique:
+        assert finding.finding_info.attacks[0].technique.name
+
+
+def test_stix2_takes_the_bundle_without_custom_content() -> None:
+    stix2 = pytest.importorskip("stix2")
+    plain = [alert for alert in ALERTS if "\ud800" not in alert.src]
+    named = [alert for alert in plain if alert.src]  # the library wants identities to have a name
+    bundle = stix2.parse(create("stix").render([FULL, *named]), allow_custom=False)
+    kinds = [thing.type for thing in bundle.objects]
+    assert kinds.count("sighting") == len({alert.id for alert in (FULL, *named)})
+    assert "grouping" in kinds
 
 
 def test_every_stix_reference_resolves_and_every_object_has_the_common_properties() -> None:

@@ -1,14 +1,15 @@
-"""Incidents hold together what shares hosts in time, and nothing else."""
+"""Incidents hold a campaign together, keep their ids, and hold nothing else."""
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from entente.detection.alerts import Alert
-from entente.detection.incidents import group_alerts
+from entente.detection.incidents import Incident, assign_incidents, list_incidents, still_open
 
 HOUR = 3600 * 1_000_000
 
@@ -18,40 +19,71 @@ def alert(hour: float, src: str, dst: str, score: float = 0.9, silo: str = "nort
     return Alert(start, start + HOUR // 2, src, dst, score, 0.5, "medium", silo, ("new pair",))
 
 
-def slow_groups(alerts: list[Alert], hours: float) -> set[frozenset[int]]:
-    """Connected components by comparing every pair until nothing changes."""
-    groups = [{i} for i in range(len(alerts))]
+def group_alerts(alerts: Sequence[Alert], smallest: int = 2) -> tuple[Incident, ...]:
+    return list_incidents(assign_incidents(alerts), smallest)
 
-    def linked(a: Alert, b: Alert) -> bool:
-        return bool({a.src, a.dst} & {b.src, b.dst}) and abs(a.start - b.start) <= hours * HOUR
 
-    merged = True
-    while merged:
-        merged = False
-        for one, two in itertools.combinations(groups, 2):
-            if any(linked(alerts[i], alerts[j]) for i in one for j in two):
-                groups.remove(two)
-                one |= two
-                merged = True
-                break
-    return {frozenset(group) for group in groups if len(group) >= 2}
+def slow_incidents(alerts: list[Alert], hours: float) -> list[Alert]:
+    """The same by looking back over everything: alerts one by one, each with what came before."""
+    done: list[Alert] = []
+    for one in alerts:
+        recent = [a for a in reversed(done) if one.start - a.start <= hours * HOUR]
+        acted = next((a.incident for a in recent if a.src == one.src), None)
+        reached = next((a.incident for a in recent if a.dst == one.src), None)
+        used = next((a.incident for a in recent if set(a.users) & set(one.users)), None)
+        done.append(replace(one, incident=acted or reached or used or f"opened by {one.id}"))
+    return done
 
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 30), st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")),
+        st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("ijklabc"), st.sampled_from("uvw$")),
         max_size=12,
-        unique=True,
     )
 )
-def test_groups_are_the_connected_components(rows: list[tuple[int, str, str]]) -> None:
-    alerts = [alert(*row) for row in rows]
-    incidents = group_alerts(alerts, hours=3)
-    found = {
-        frozenset(i for i, a in enumerate(alerts) if (a.start, a.src, a.dst) in incident.chain)
-        for incident in incidents
-    }
-    assert found == slow_groups(alerts, 3)
+def test_an_alert_joins_its_source_s_incident_then_the_one_that_reached_it_then_the_account_s(
+    rows: list[tuple[str, str, str]],
+) -> None:
+    alerts = [
+        replace(alert(hour, *pair), users=() if user == "$" else (user,))
+        for hour, (*pair, user) in enumerate(rows)
+    ]
+
+    def partition(found: Iterable[Alert]) -> set[frozenset[str]]:
+        groups: dict[str | None, set[str]] = {}
+        for one in found:
+            groups.setdefault(one.incident, set()).add(one.id)
+        return {frozenset(group) for group in groups.values()}
+
+    assert partition(assign_incidents(alerts, hours=3)) == partition(slow_incidents(alerts, 3))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcdef")), max_size=10), st.integers(0, 10)
+)
+def test_an_incident_keeps_its_id_when_it_grows_in_another_night(
+    rows: list[tuple[str, str]], cut: int
+) -> None:
+    alerts = [alert(hour, *pair) for hour, pair in enumerate(rows)]
+    at_once = assign_incidents(alerts)
+    first = assign_incidents(alerts[:cut])
+    assert (*first, *assign_incidents(alerts[cut:], still_open(first))) == at_once
+
+
+def test_two_scanners_of_the_same_hosts_are_two_incidents() -> None:
+    alerts = [alert(hour, scanner, f"h{hour}") for hour in range(6) for scanner in ("x", "y")]
+    incidents = list_incidents(assign_incidents(alerts))
+    assert [incident.alerts for incident in incidents] == [6, 6]
+    assert {incident.hosts[0] for incident in incidents} == {"x", "y"}
+
+
+def test_a_personal_account_ties_alerts_together_and_an_account_of_a_machine_does_not() -> None:
+    def of(user: str) -> int:
+        pair = [replace(alert(0, "a", "b"), users=(user,)), replace(alert(1, "c", "d"), users=(user,))]
+        return len({one.incident for one in assign_incidents(pair)})
+
+    assert of("CORP\\frodo") == 1
+    assert [of(user) for user in ("WS1$", "SYSTEM", "ANONYMOUS LOGON", "")] == [2, 2, 2, 2]
 
 
 def test_a_pivot_over_silos_is_told_in_order() -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entente.detection.granularity import by_host, by_window
 from entente.detection.metrics import (
     Metrics,
     area_under_roc,
@@ -248,33 +247,3 @@ def test_a_long_curve_is_cut_to_the_points_asked_for_and_keeps_its_end() -> None
     assert len(curve.recall) <= 50
     assert curve.recall[-1] == 1.0
     assert list(curve.recall) == sorted(curve.recall)
-
-
-@given(edges, st.integers(1, 4))
-def test_windows_and_hosts_take_the_mean_of_their_top_scores(
-    rows: list[tuple[float, bool, int]], top: int
-) -> None:
-    score, label, window = columns(rows)
-    src = np.array([f"h{i % 3}" for i in range(len(rows))])
-    dst = np.array([f"h{i % 4}" for i in range(len(rows))])
-    snapshot = by_window(score, label, window, top)
-    for w, value, malicious in zip(snapshot.windows, snapshot.scores, snapshot.labels, strict=True):
-        best = sorted(score[window == w], reverse=True)[:top]
-        assert value == pytest.approx(np.mean(best))
-        assert malicious == label[window == w].any()
-    hosts = by_host(score, label, window, src, dst, top)
-    seen = set()
-    for w, h, value, malicious in zip(hosts.windows, hosts.hosts, hosts.scores, hosts.labels, strict=True):
-        mine = [
-            s for s, x, a, b in zip(score, window, src, dst, strict=True) if x == w for e in (a, b) if e == h
-        ]
-        assert value == pytest.approx(np.mean(sorted(mine, reverse=True)[:top]))
-        assert malicious == label[(window == w) & ((src == h) | (dst == h))].any()
-        seen.add((w, h))
-    assert len(seen) == len(hosts.scores)
-    assert seen == set(zip(window, src, strict=True)) | set(zip(window, dst, strict=True))
-
-
-def test_no_edges_aggregate_to_nothing() -> None:
-    assert len(by_window([], [], []).scores) == 0
-    assert len(by_host([], None, [], [], []).scores) == 0

@@ -13,9 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from entente.config import Experiment, to_toml
+from entente.detection.alerts import Alert
+from entente.detection.incidents import assign_incidents
 from entente.detection.metrics import evaluate
+from entente.detection.table import write_table
 
 WIDTH = 1800
+THRESHOLD = 0.42
 STEP = WIDTH * 1_000_000
 SITES = ("berlin", "lyon", "osaka", "head-office")
 ATTACK = [  # window, source, target
@@ -47,14 +51,30 @@ def make_columns(attack: list[tuple[int, str, str]] = ATTACK, seed: int = 0) -> 
         site = next((s for s in SITES if dst.startswith(s)), SITES[0])
         rows.append((window, src, dst, rng.beta(9, 3) if i % 5 else rng.beta(2, 9), 1, site))
     window, src, dst, score, label, silo = zip(*rows, strict=True)
+    numbers = np.array(score, dtype=np.float32)
     return {
         "window": np.array(window) * STEP,
         "src": list(src),
         "dst": list(dst),
-        "score": np.array(score),
+        "score": numbers,
+        "threshold": np.full(len(numbers), THRESHOLD, dtype=np.float32),
+        "alert": numbers > THRESHOLD,
         "label": np.array(label, dtype=np.uint8),
         "silo": list(silo),
+        "own_source": [name.startswith(site) for name, site in zip(src, silo, strict=True)],
     }
+
+
+def make_alerts(columns: dict[str, Any]) -> tuple[Alert, ...]:
+    """An alert for every edge above the threshold."""
+    names = ("window", "src", "dst", "score", "silo", "alert")
+    rows = zip(*(columns[name] for name in names), strict=True)
+    alerts = [
+        Alert(int(w), int(w) + STEP, str(s), str(d), float(x), THRESHOLD, "medium", str(silo), ("first",))
+        for w, s, d, x, silo, raised in rows
+        if raised
+    ]
+    return assign_incidents(alerts)
 
 
 def make_rounds(rounds: int = 12, seed: int = 0) -> list[dict[str, Any]]:
@@ -116,6 +136,7 @@ def make_run(folder: Path, columns: dict[str, Any] | None = None, **more: Any) -
     (folder / "metrics.json").write_text(json.dumps(metrics))
     (folder / "rounds.jsonl").write_text("".join(json.dumps(record) + "\n" for record in make_rounds()))
     pq.write_table(pa.table(columns), folder / "scores.parquet")
+    write_table(folder / "alerts.parquet", make_alerts(columns), {"known-pairs": 2})
     for name, value in more.items():
         (folder / f"{name}.json").write_text(json.dumps(value))
     return folder

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entente.detection.alerts import Alert
-from entente.detection.incidents import group_alerts
+from entente.detection.incidents import list_incidents
 from entente.report import AttackEdge, Points, ReportData, build, render
 from entente.report.markup import amount, moment, number, size, text
 
@@ -64,7 +64,8 @@ def read(page: str) -> Reader:
 
 
 def hostile_report(name: str) -> ReportData:
-    alert = Alert(0, 1_800_000_000, name, f"{name}2", 0.9, 0.5, "high", name, (name,), name, name, name)
+    alert = Alert(0, 1_800_000_000, name, f"{name}2", 0.9, 0.5, "high", name, (name,), users=(name,))
+    alert = replace(alert, kinds=(name,), technique=name, technique_reason=name, incident=name)
     other = replace(alert, src=alert.dst, dst=f"{name}3", start=3_600_000_000, end=5_400_000_000)
     figures = {"ap": 0.5, "recall_at": {"10": 0.5}, "positives": 2, "recall": 0.5, "alerts_per_day": 3.0}
     edges = (AttackEdge(0, name, f"{name}2", True, 0.9, name), AttackEdge(1, f"{name}2", f"{name}3", False))
@@ -75,7 +76,7 @@ def hostile_report(name: str) -> ReportData:
         methods={f"{name}m": figures}, rules={f"{name}r": figures}, note=name, per_silo={name: figures},
         rounds=({**record, "silos": silos},), other_rounds={f"{name}m": (record,)},
         curves={name: Points((0.0, 1.0), (1.0, 0.1))}, alerts=(alert, other),
-        incidents=group_alerts((alert, other)), attack=edges, homes={name: name}, silo_hosts={name: 3},
+        incidents=list_incidents((alert, other)), attack=edges, homes={name: name}, silo_hosts={name: 3},
         warnings=(name,), privacy=(name,), versions={name: name},
     )  # fmt: skip
 
@@ -157,7 +158,7 @@ def test_the_same_run_gives_the_same_page(run_folder: Path) -> None:
 def test_the_smallest_report_still_renders() -> None:
     said = " ".join(read(render(ReportData(title="t", method="m", overall={}))).said)
     assert "Nothing was scored." in said
-    assert "No edge exceeded the threshold." in said
+    assert "No alert was raised." in said
 
 
 @pytest.mark.parametrize(("ap", "claim"), [(0.5, "beats"), (0.2, "does not beat"), (0.3, "does not beat")])
@@ -182,9 +183,7 @@ def test_many_alerts_are_cut_and_counted() -> None:
     alerts = tuple(Alert(i, i + 1, f"h{i}", "t", i / 1000, 0.0, "low", "s", ("why",)) for i in range(700))
     page = render(ReportData(title="t", method="m", overall={}, alerts=alerts))
     assert page.count('class="sev low"') == 300
-    assert "700 edges exceeded the threshold. The 300 with the highest scores are listed." in " ".join(
-        read(page).said
-    )
+    assert "700 alerts raised. The 300 with the highest scores are listed." in " ".join(read(page).said)
 
 
 def test_refused_and_clipped_updates_are_marked(run_folder: Path) -> None:

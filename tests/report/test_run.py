@@ -15,9 +15,10 @@ import pytest
 from entente.config import Experiment, Graph, Privacy
 from entente.detection.alerts import Alert
 from entente.detection.metrics import pr_curve
-from entente.detection.sinks import write_alerts
+from entente.detection.scores import read_scores
+from entente.detection.table import write_table
 from entente.errors import StorageError, UsageError
-from entente.report import build
+from entente.report import build, render
 from entente.report.run import method_name, privacy_statement, read_rounds
 from entente.report.scored import infer_homes
 
@@ -44,32 +45,40 @@ def test_found_agrees_with_the_recall_of_the_metrics(run_folder: Path) -> None:
     assert sum(bool(edge.found) for edge in data.attack) / len(data.attack) == data.overall["recall"]
 
 
-def test_thresholds_per_edge_are_used_where_they_are_stored(run_folder: Path) -> None:
-    path = run_folder / "scores.parquet"
-    table = pq.read_table(path)
-    pq.write_table(table.append_column("threshold", pa.array(np.full(len(table), 2.0))), path)
-    assert build(run_folder).alerts == ()
-
-
-def test_an_edge_that_two_silos_scored_counts_once_with_the_higher_score(
+def test_an_edge_that_two_silos_scored_counts_once_with_the_score_of_its_source_s_owner(
     new_run: MakeRun, columns: dict[str, Any]
 ) -> None:
+    count = len(columns["score"])
+    columns["own_source"] = [True] * count
     twice = {name: np.concatenate([np.asarray(values)] * 2) for name, values in columns.items()}
-    twice["score"][len(columns["score"]) :] -= 0.3
-    best: dict[Any, tuple[float, int]] = {}
+    twice["own_source"][count:] = False
+    twice["score"][count:] += 0.3
+    once: dict[Any, tuple[float, int]] = {}
     for *key, score, label in zip(
-        *(twice[n] for n in ("window", "src", "dst", "score", "label")), strict=True
+        *(columns[n] for n in ("window", "src", "dst", "score", "label")), strict=True
     ):
-        best[tuple(key)] = max(best.get(tuple(key), (score, label)), (score, label))
-    expected = pr_curve(*zip(*best.values(), strict=True))
+        once[tuple(key)] = max(once.get(tuple(key), (score, label)), (score, label))
+    expected = pr_curve(*zip(*once.values(), strict=True))
     curve = build(new_run(twice)).curves["euler entente"]
     assert (curve.x, curve.y) == (expected.recall, expected.precision)
 
 
-def test_stored_alerts_are_shown_instead_of_computed_ones(run_folder: Path) -> None:
-    alert = Alert(0, 1, "a", "b", 1.0, 0.5, "high", "berlin", ("stored",))
-    write_alerts("jsonl", [alert], run_folder / "alerts.jsonl")
-    assert build(run_folder).alerts == (alert,)
+def test_alerts_are_read_and_none_is_raised(run_folder: Path) -> None:
+    alert = Alert(0, 1, "a", "b", 1.0, 0.5, "high", "berlin", ("stored",), users=("frodo",), ports=(445,))
+    write_table(run_folder / "alerts.parquet", [alert], {"known-pairs": 7})
+    data = build(run_folder)
+    assert data.alerts == (alert,)
+    page = render(data)
+    assert "frodo" in page
+    assert "port 445" in page
+    assert "7 pairs seen before" in page
+
+
+def test_a_run_without_stored_alerts_says_how_to_get_them(run_folder: Path) -> None:
+    (run_folder / "alerts.parquet").unlink()
+    data = build(run_folder)
+    assert data.alerts == ()
+    assert "train --resume" in data.warnings[-1]
 
 
 def test_a_comparison_is_shown_where_there_is_one(new_run: MakeRun) -> None:
@@ -82,7 +91,7 @@ def test_a_comparison_is_shown_where_there_is_one(new_run: MakeRun) -> None:
 
 
 def test_only_the_experiment_and_the_metrics_must_be_there(run_folder: Path) -> None:
-    for name in ("rounds.jsonl", "scores.parquet"):
+    for name in ("rounds.jsonl", "scores.parquet", "alerts.parquet"):
         (run_folder / name).unlink()
     data = build(run_folder)
     assert (data.rounds, data.alerts, data.attack) == ((), (), ())
@@ -142,13 +151,20 @@ def test_few_positives_and_a_better_rule_are_warned_of(run_folder: Path) -> None
     assert "The trivial rule rare-target does as well as the model or better." in warnings
 
 
-def test_a_host_belongs_to_the_silo_that_sees_most_of_it() -> None:
+def test_a_host_belongs_to_the_silo_that_sees_it_as_its_own(tmp_path: Path) -> None:
     columns = {
-        "src": np.array(["a", "a", "a", "b"]),
-        "dst": np.array(["b", "x", "x", "b"]),
-        "silo": np.array(["north", "north", "south", "south"]),
+        "window": [0] * 4,
+        "src": ["a", "a", "b", "b"],
+        "dst": ["b", "x", "a", "y"],
+        "score": np.zeros(4, dtype=np.float32),
+        "threshold": np.ones(4, dtype=np.float32),
+        "alert": [False] * 4,
+        "silo": ["north", "north", "north", "south"],
+        "own_source": [True, True, False, True],
     }
-    assert infer_homes(columns) == {"a": "north", "b": "south", "x": "south"}
+    pq.write_table(pa.table(columns), tmp_path / "scores.parquet")
+    homes = infer_homes(read_scores(tmp_path / "scores.parquet", 1800))
+    assert homes == {"a": "north", "b": "south", "x": "north", "y": "south"}
 
 
 def test_the_privacy_statement_fits_the_run() -> None:

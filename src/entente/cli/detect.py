@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+
+EXCLUDED = {"known-pairs": "pairs seen before", "multicast": "multicast or broadcast targets"}
 
 
 def detect(
@@ -33,38 +36,39 @@ def detect(
     """Score new events with a trained model and write alerts.
 
     Windows that the run has scored already are left out. With --state the temporal memory after the
-    last window is kept, so that a nightly call goes on where the last one stopped.
+    last window is kept, so that a nightly call goes on where the last one stopped; it is stored after the
+    alerts are written. Without a newer event there are no alerts, and the exit code is 0.
 
     Example: entente detect --run runs/a --events tonight --out alerts.json --format ecs --state memory
     """
-    from entente.detection.sinks import write_alerts
+    from entente.artifacts import check_writable
+    from entente.detection.sinks import create
     from entente.runs.folder import RunFolder
     from entente.runtime.detecting import detect as find
 
     remarks(quiet, verbose)
-    findings = find(RunFolder(run), events, silo or (), RunFolder(state) if state else None)
-    alerts = [alert for finding in findings for alert in finding.alerts]
-    alerts.sort(key=lambda alert: (alert.start, -alert.score, alert.src, alert.dst))
-    write_alerts(sink, alerts, out)
+    writer = create(sink)
+    check_writable(out)
+    memory = RunFolder(state) if state else None
+    night = find(RunFolder(run), events, silo or (), memory)
+    writer.write(out, night.alerts)
+    if memory is not None:
+        night.commit(memory)  # last: what was not written is found again next time
     if as_json:
         print_json(
             {
                 "out": str(out),
-                "alerts": len(alerts),
-                "silos": {
-                    f.silo: {
-                        "alerts": len(f.alerts),
-                        "edges": f.edges,
-                        "windows": f.windows,
-                        "new_hosts": f.new_hosts,
-                    }
-                    for f in findings
-                },
+                "alerts": len(night.alerts),
+                "incidents": len({alert.incident for alert in night.alerts}),
+                "excluded": night.excluded,
+                "silos": {finding.silo: asdict(finding) for finding in night.findings},
             }
         )
         return
     console = results()
-    for f in findings:
-        line = f"{len(f.alerts)} alerts of {f.edges:,} edges in {f.windows} windows, {f.new_hosts} new hosts"
-        console.print(f"{f.silo}: {line}")
-    console.print(f"alerts: {out}")
+    for f in night.findings:
+        line = f"{f.alerts} alerts of {f.edges:,} edges in {f.windows} windows, {f.new_hosts} new hosts"
+        console.print(f"{f.silo}: {line if f.windows else 'no event after what was scored already'}")
+    for reason, count in sorted(night.excluded.items()):
+        console.print(f"above the threshold, but not raised: {count} {EXCLUDED[reason]}")
+    console.print(f"alerts: {len(night.alerts)} -> {out}")

@@ -134,6 +134,10 @@ class Detection(Section):
     """Threshold = score that this share of benign validation edges exceeds."""
     budgets: tuple[int, ...] = (3, 5, 10)
     """Alerts per window for which recall is reported."""
+    alerts_per_day: float | None = Field(default=None, gt=0)
+    """Alerts per silo and day, the highest scores first, instead of all above the threshold."""
+    exclude: tuple[Literal["known-pairs", "multicast"], ...] = ("known-pairs", "multicast")
+    """Edges that are no alert whatever their score: pairs seen before, targets that are many hosts."""
     ensemble: Annotated[str, AfterValidator(_baseline)] = "none"
     """A baseline counted from the silo's own logs, whose score multiplies the model's surprise."""
 

@@ -1,82 +1,77 @@
-"""What is known of pairs and hosts before a window: the material of an alert's explanation."""
+"""What a silo knows of pairs and hosts before a window: the material of an alert's explanation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Edges = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
+"""Window starts, sources and targets; hosts by their number in the silo."""
 
 
 @dataclass(frozen=True, slots=True)
 class Novelty:
-    """How unusual one edge is, seen from the windows before it."""
+    """How unusual one edge is, seen from the windows before it in one silo's logs."""
 
     pair_windows: int  # earlier windows with this pair
     targets_now: int  # distinct targets of the source in this window
     new_targets_now: int  # those among them that it never contacted before
     targets_usual: float | None  # median per earlier active window; None if it never was a source
     sources_before: int  # distinct sources that contacted the target earlier
-    new_silo: bool  # the source never reached into the target's silo, which is not its own
+    new_border: bool  # the source crosses the silo's border in this direction for the first time
 
 
 class History:
-    """Edges by window, indexed for the hosts that alerts name.
+    """A silo's edges by window, indexed for the hosts that alerts name.
 
-    `window` are window starts; an edge of a window is history only for later windows, so the scored
-    edges themselves can and should be part of it.
+    An edge of a window is history only for later windows, so the scored edges themselves can and should
+    be among the `parts`. `own` says for every host whether the silo owns it.
     """
 
-    def __init__(
-        self,
-        window: ArrayLike,
-        src: ArrayLike,
-        dst: ArrayLike,
-        *,
-        sources: ArrayLike,
-        targets: ArrayLike,
-        home: Mapping[str, str] | None = None,
-    ) -> None:
-        windows = np.asarray(window, dtype=np.int64)
-        names, (src_code, dst_code, wanted_src, wanted_dst) = encode(src, dst, sources, targets)
-        self._code: dict[str, int] = {name: code for code, name in enumerate(names)}
-        self._home = dict(home or {})
-        self._hosts = max(len(names), 1)
-        self.start = int(windows.min()) if len(windows) else 0
-        keep = np.isin(src_code, wanted_src) | np.isin(dst_code, wanted_dst)
-        s, d, w = _distinct(src_code[keep], dst_code[keep], windows[keep])
+    def __init__(self, parts: Iterable[Edges], own: NDArray[np.bool_], sources: Ints, targets: Ints) -> None:
+        self._own = own
+        self._hosts = max(len(own), 1)
+        as_source, as_target = np.zeros(self._hosts, dtype=bool), np.zeros(self._hosts, dtype=bool)
+        as_source[sources], as_target[targets] = True, True
+        empty = np.zeros(0, dtype=np.int32)
+        kept: list[Edges] = [(np.zeros(0, dtype=np.int64), empty, empty)]
+        starts = []
+        for window, src, dst in parts:
+            if len(window):
+                starts.append(int(window.min()))
+                keep = as_source[src] | as_target[dst]
+                kept.append((window[keep], src[keep], dst[keep]))
+        self.start = min(starts, default=0)
+        w, s, d = (np.concatenate(column).astype(np.int64) for column in zip(*kept, strict=True))
+        s, d, w = _distinct(s, d, w)
         self._pairs = _Groups(s * self._hosts + d, w)
         first = np.ones(len(s), dtype=bool)
         first[1:] = (s[1:] != s[:-1]) | (d[1:] != d[:-1])
         self._by_source = _Groups(s, w, first)
         self._by_target = _Groups(d[first], w[first])
-        silos = sorted(set(self._home.values()))
-        number = {silo: i for i, silo in enumerate(silos)}
-        silo = np.array([number.get(self._home.get(name, ""), -1) for name in names], dtype=np.int64)
-        self._silo_number = number
-        self._reach = _Groups(s * (len(silos) + 1) + (silo[d] if len(names) else d), w)
+        self._reach = _Groups(s * 2 + own[d], w)
 
-    def novelty(self, window: int, src: str, dst: str) -> Novelty:
-        s, d = self._code[src], self._code[dst]
-        active, fresh = self._by_source.of(s)
+    def known(self, window: int, src: int, dst: int) -> bool:
+        """Whether an earlier window has this pair."""
+        return self._pairs.before(src * self._hosts + dst, window) > 0
+
+    def novelty(self, window: int, src: int, dst: int) -> Novelty:
+        active, fresh = self._by_source.of(src)
         starts, counts = np.unique(active, return_counts=True)
         before = counts[starts < window]
         now = active == window
-        own, other = self._home.get(src), self._home.get(dst)
-        reached = True
-        if own is not None and other is not None and own != other:
-            key = s * (len(self._silo_number) + 1) + self._silo_number[other]
-            reached = self._reach.before(key, window) > 0
+        crosses = bool(self._own[src] != self._own[dst])
         return Novelty(
-            pair_windows=self._pairs.before(s * self._hosts + d, window),
+            pair_windows=self._pairs.before(src * self._hosts + dst, window),
             targets_now=int(now.sum()),
             new_targets_now=int((now & fresh).sum()),
             targets_usual=float(np.median(before)) if len(before) else None,
-            sources_before=self._by_target.before(d, window),
-            new_silo=not reached,
+            sources_before=self._by_target.before(dst, window),
+            new_border=crosses and self._reach.before(src * 2 + int(self._own[dst]), window) == 0,
         )
 
 
@@ -103,14 +98,3 @@ def _distinct(s: Ints, d: Ints, w: Ints) -> tuple[Ints, Ints, Ints]:
     new = np.ones(len(s), dtype=bool)
     new[1:] = (s[1:] != s[:-1]) | (d[1:] != d[:-1]) | (w[1:] != w[:-1])
     return s[new], d[new], w[new]
-
-
-def encode(*columns: ArrayLike) -> tuple[list[str], list[Ints]]:
-    """The names of all columns once, and every column as numbers of them."""
-    import pyarrow as pa
-
-    parts = [pa.array(np.asarray(column)).cast(pa.string()) for column in columns]
-    joined = pa.concat_arrays(parts).dictionary_encode()
-    codes = joined.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    names: list[str] = joined.dictionary.to_pylist()
-    return names, np.split(codes, np.cumsum([len(part) for part in parts])[:-1])

@@ -1,27 +1,32 @@
-"""Alerts -> few incidents: what hangs together in time and hosts, told in order."""
+"""Alerts -> few incidents: campaigns with ids that stay while they grow, told in order."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 from uuid import uuid5
 
-from entente.detection.alerts import NAMESPACE, Alert
+from entente.detection.alerts import NAMESPACE, Alert, in_order
 from entente.detection.explanations import SEVERITIES, Severity
 from entente.detection.metrics import MICROSECONDS
+
+HOURS = 12.0
+"""An incident to which nothing was added for so long is over."""
+IMPERSONAL = frozenset(("-", "SYSTEM", "ANONYMOUS LOGON", "LOCAL SERVICE", "NETWORK SERVICE", "ANONYMOUS"))
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Alerts that share hosts within some hours. `chain` is in order of time: (start, src, dst)."""
+    """Alerts of one campaign. `chain` is in order of time: (start, src, dst)."""
 
     id: str
     start: int
     end: int
     hosts: tuple[str, ...]  # in the order in which they appear
+    users: tuple[str, ...]
     silos: tuple[str, ...]
     chain: tuple[tuple[int, str, str], ...]
     score: float  # the highest
@@ -36,31 +41,71 @@ class Incident:
         return asdict(self)
 
 
-def group_alerts(alerts: Sequence[Alert], hours: float = 12.0, smallest: int = 2) -> tuple[Incident, ...]:
-    """Incidents, the most severe and largest first.
+def assign_incidents(
+    alerts: Iterable[Alert], earlier: Iterable[Alert] = (), hours: float = HOURS
+) -> tuple[Alert, ...]:
+    """The alerts, each with the id of its incident; `earlier` are alerts of before, which have theirs.
 
-    Two alerts belong together when they share a host and their windows are at most `hours` apart,
-    directly or through others. Groups of fewer than `smallest` alerts stay what they are: alerts.
+    An alert joins the incident in which its source acted within the last `hours`; else the one in which
+    its source was a target; else the one in which one of its accounts acted; else it opens its own. Two
+    sources that only have a target in common are two incidents. An id never changes, incidents never merge.
     """
-    parent = list(range(len(alerts)))
+    seen = _Seen(round(hours * 3600 * MICROSECONDS))
+    for alert in sorted(earlier, key=in_order):
+        seen.note(alert)
+    found = []
+    for alert in _in_order(list(alerts)):
+        incident = seen.incident_of(alert) or str(uuid5(NAMESPACE, f"incident {alert.id}"))
+        found.append(replace(alert, incident=incident))
+        seen.note(found[-1])
+    return tuple(sorted(found, key=in_order))
 
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
 
-    by_host: dict[str, list[int]] = defaultdict(list)
-    for i in sorted(range(len(alerts)), key=lambda i: alerts[i].start):
-        for host in {alerts[i].src, alerts[i].dst}:
-            earlier = by_host[host]
-            if earlier and alerts[i].start - alerts[earlier[-1]].start <= hours * 3600 * MICROSECONDS:
-                parent[root(i)] = root(earlier[-1])
-            earlier.append(i)
-    groups: dict[int, list[Alert]] = defaultdict(list)
-    for i, alert in enumerate(alerts):
-        groups[root(i)].append(alert)
-    incidents = (_incident(group) for group in groups.values() if len(group) >= smallest)
+class _Seen:
+    """Who did what in which incident, and when last."""
+
+    def __init__(self, span: int) -> None:
+        self._span = span
+        self._last: dict[tuple[str, str], tuple[str, int]] = {}
+
+    def note(self, alert: Alert) -> None:
+        if alert.incident is None:
+            return
+        users = (("user", user) for user in alert.users if _personal(user))
+        for key in (("source", alert.src), ("target", alert.dst), *users):
+            self._last[key] = (alert.incident, alert.start)
+
+    def incident_of(self, alert: Alert) -> str | None:
+        users = (("user", user) for user in alert.users if _personal(user))
+        for key in (("source", alert.src), ("target", alert.src), *users):
+            incident, when = self._last.get(key, ("", 0))
+            if incident and alert.start - when <= self._span:
+                return incident
+        return None
+
+
+def _personal(user: str) -> bool:
+    """Whether an account can tie alerts together: accounts of machines and of the system are everywhere."""
+    name = user.split("\\")[-1].split("@")[0].upper()
+    return bool(name) and not name.endswith("$") and name not in IMPERSONAL
+
+
+def still_open(alerts: Sequence[Alert], hours: float = HOURS) -> tuple[Alert, ...]:
+    """Those alerts whose incidents later alerts may still join."""
+    last = max((alert.start for alert in alerts), default=0)
+    return tuple(alert for alert in alerts if last - alert.start <= hours * 3600 * MICROSECONDS)
+
+
+def list_incidents(alerts: Iterable[Alert], smallest: int = 2) -> tuple[Incident, ...]:
+    """The incidents of alerts that have ids of them, the most severe and largest first.
+
+    Groups of fewer than `smallest` alerts stay what they are: alerts.
+    """
+    groups: dict[str, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        if alert.incident is not None:
+            groups[alert.incident].append(alert)
+    incidents = (_incident(name, group) for name, group in groups.items() if len(group) >= smallest)
     return tuple(
         sorted(
             incidents, key=lambda one: (-SEVERITIES.index(one.severity), -one.alerts, -one.score, one.start)
@@ -68,19 +113,20 @@ def group_alerts(alerts: Sequence[Alert], hours: float = 12.0, smallest: int = 2
     )
 
 
-def _incident(group: Sequence[Alert]) -> Incident:
+def _incident(name: str, group: Sequence[Alert]) -> Incident:
     ordered = _in_order(group)
     hosts = tuple(dict.fromkeys(host for alert in ordered for host in (alert.src, alert.dst)))
-    silos = tuple(sorted({alert.silo for alert in ordered}))
+    silos = tuple(sorted({silo for alert in ordered for silo in alert.silos}))
     worst = max(SEVERITIES.index(alert.severity) for alert in ordered)
     pivots = _pivots(ordered)
     if len(pivots) >= 2 and len(silos) >= 2:
         worst = len(SEVERITIES) - 1
     return Incident(
-        id=str(uuid5(NAMESPACE, " ".join(sorted(alert.id for alert in ordered)))),
+        id=name,
         start=ordered[0].start,
         end=max(alert.end for alert in ordered),
         hosts=hosts,
+        users=tuple(dict.fromkeys(user for alert in ordered for user in alert.users)),
         silos=silos,
         chain=tuple((alert.start, alert.src, alert.dst) for alert in ordered),
         score=max(alert.score for alert in ordered),
@@ -134,6 +180,10 @@ def _explain(
         reasons.append(f"{busiest} alone contacts {len(sources[busiest])} of them")
     if len(silos) > 1:
         reasons.append(f"seen in {len(silos)} silos: {', '.join(silos)}")
+    users = list(dict.fromkeys(user for alert in ordered for user in alert.users))
+    if users:
+        shown = ", ".join(users[:4]) + (" and others" if len(users) > 4 else "")
+        reasons.append(f"accounts: {shown}")
     techniques = sorted({alert.technique for alert in ordered if alert.technique})
     if techniques:
         reasons.append(f"technique hints: {', '.join(techniques)}")

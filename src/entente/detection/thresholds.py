@@ -3,11 +3,44 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from entente.errors import DetectorError, GraphError, UsageError
+
+TAIL = 1000
+"""How many of the highest validation scores are kept to say how rare a score is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How a silo's benign validation edges scored: their number and the highest scores, ascending."""
+
+    edges: int
+    tail: tuple[float, ...]
+
+    @classmethod
+    def of(cls, validation_scores: NDArray[Any]) -> Calibration:
+        highest = np.sort(np.asarray(validation_scores, dtype=np.float64))[-TAIL:]
+        return cls(len(validation_scores), tuple(highest.tolist()))
+
+    def one_in(self, score: float) -> int | None:
+        """N such that 1 in N edges scores as high, as far as so many edges can tell; None without any."""
+        if not self.edges:
+            return None
+        as_high = len(self.tail) - int(np.searchsorted(self.tail, score, side="left"))
+        return max(1, round((self.edges + 1) / (as_high + 1)))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"edges": self.edges, "tail": list(self.tail)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
+        return cls(int(values["edges"]), tuple(float(score) for score in values["tail"]))
 
 
 def learn_threshold(validation_scores: ArrayLike, false_alarms: float) -> float:

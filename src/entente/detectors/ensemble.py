@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
 from entente.detectors.base import Candidates, Detector, State, Training, Validation
-from entente.graphs.temporal import Float32, TemporalGraph
+from entente.graphs.temporal import Float32, Int64, TemporalGraph
 
 LEAST = 1e-7
 """Probabilities of an edge below this count as this: float32 cannot tell them apart."""
@@ -65,6 +65,10 @@ class Ensemble(Detector):
         rarity, of_rule = self.rule.score(graph, of_rule, candidates)
         surprise = -np.log(np.maximum(1.0 - anomaly.astype(np.float64), LEAST))
         return (surprise * rarity).astype(np.float32), _joined(of_model, of_rule)
+
+    def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
+        of_model = {name: array for name, array in state.items() if not name.startswith(RULE)}
+        return self.model.explain(graph, of_model, edges)
 
     def optimiser_state(self) -> Arrays:
         return self.model.optimiser_state()

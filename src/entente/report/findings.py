@@ -127,7 +127,7 @@ def severity(level: str) -> str:
 
 def alerts(data: ReportData) -> str:
     if not data.alerts:
-        return section("alerts-section", "Alerts", paragraph("No edge exceeded the threshold."))
+        return section("alerts-section", "Alerts", paragraph("No alert was raised." + _excluded(data)))
     chosen = sorted(data.alerts, key=lambda alert: -alert.score)[:MOST_ALERTS]
     truth = {(edge.time, edge.src, edge.dst) for edge in data.attack if edge.found is not None}
     labelled = any(edge.found is not None for edge in data.attack)
@@ -145,9 +145,10 @@ def alerts(data: ReportData) -> str:
         class_="tools",
     )
     total = len(data.alerts)
-    told = f"{count(total, 'edge')} exceeded the threshold." + (
+    told = f"{count(total, 'alert')} raised." + (
         f" The {MOST_ALERTS} with the highest scores are listed." if total > MOST_ALERTS else ""
     )
+    told += _excluded(data)
     return section(
         "alerts-section",
         "Alerts",
@@ -157,8 +158,28 @@ def alerts(data: ReportData) -> str:
     )
 
 
+def _excluded(data: ReportData) -> str:
+    """What exceeded a threshold and is no alert."""
+    words = {"known-pairs": "pairs seen before", "multicast": "multicast or broadcast targets"}
+    parts = [f"{number} {words.get(reason, reason)}" for reason, number in sorted(data.excluded.items())]
+    return f" Above the threshold but not raised: {', '.join(parts)}." if parts else ""
+
+
+def _details(alert: Alert) -> list[str]:
+    """Accounts, ports, the log's words and the technique, as far as the log has them."""
+    named = {"account": alert.users, "port": alert.ports, "logon type": alert.logons, "kind": alert.kinds}
+    parts = [f"{name} {' '.join(str(value) for value in values)}" for name, values in named.items() if values]
+    if alert.events is not None:
+        parts.append(count(alert.events, "event"))
+    if alert.failures:
+        parts.append(f"{alert.failures} failed")
+    if alert.technique:
+        parts.append(f"{alert.technique} ({alert.technique_reason})")
+    return parts
+
+
 def _alert_cells(alert: Alert, truth: set[tuple[int, str, str]] | None) -> list[Cell]:
-    extra = [part for part in (alert.user and f"user {alert.user}", alert.kind, alert.technique) if part]
+    extra = _details(alert)
     reasons = [*alert.explanation, *([", ".join(extra)] if extra else [])]
     why = tag("ul", "".join(tag("li", text(reason)) for reason in reasons), class_="why")
     cells = [

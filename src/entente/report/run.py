@@ -9,13 +9,13 @@ from typing import Any
 
 from entente.artifacts import read_json
 from entente.config import Experiment, load_experiment
-from entente.detection.incidents import group_alerts
-from entente.detection.sinks.jsonl import read_alerts
 from entente.detectors import find
 from entente.errors import StorageError, UsageError
 from entente.report.data import ReportData, Round
 from entente.report.markup import count
-from entente.report.scored import as_attack, from_scores
+from entente.report.scored import as_attack, from_alerts, from_scores
+
+NO_ALERTS = "The run has no alerts.parquet, so no alert is shown: `entente train --resume` writes it."
 
 
 def build(run_folder: Path) -> ReportData:
@@ -54,13 +54,13 @@ def build(run_folder: Path) -> ReportData:
         "versions": _versions(run_folder / "experiment.toml"),
         **_by_silo(rounds, method),
     }
-    scores = run_folder / "scores.parquet"
-    if scores.is_file():
-        data |= from_scores(scores, experiment, metrics, homes, method)
-    stored = run_folder / "alerts.jsonl"
+    scores, stored = run_folder / "scores.parquet", run_folder / "alerts.parquet"
     if stored.is_file():
-        data["alerts"] = read_alerts(stored)
-        data["incidents"] = group_alerts(data["alerts"])
+        data |= from_alerts(stored)
+    elif scores.is_file():
+        data["warnings"] += (NO_ALERTS,)
+    if scores.is_file():
+        data |= from_scores(scores, experiment.data.window, homes, data.get("alerts", ()), method)
     if not data.get("attack") and data.get("incidents"):
         data["attack"] = as_attack(data["incidents"][0])
     return ReportData(**data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,27 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
 from entente.config import Experiment
-from entente.detection.alerts import Alert, ScoredEdges, build_alerts
+from entente.detection.alerts import Alert
+from entente.detection.incidents import still_open
+from entente.detection.policy import AlertPolicy
+from entente.detection.raising import joined, raise_alerts
+from entente.detection.table import read_table, write_table
+from entente.detection.thresholds import Calibration
 from entente.detectors import find
-from entente.detectors.base import GraphShape
-from entente.errors import GraphError, UsageError
+from entente.detectors.base import GraphShape, State
+from entente.errors import UsageError
 from entente.graphs.identity import make_identity
 from entente.graphs.snapshots import Timeline, read_timeline
 from entente.graphs.temporal import NOBODY, Int32, TemporalGraph
+from entente.logs.events import read_manifest
 from entente.logs.schema import MICROSECONDS
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import EVERYTHING, trained_detector
+from entente.runtime.evaluation import edge_columns, score_columns
 
+RECENT = "recent.parquet"
+"""Of a folder that `Night.commit` writes: alerts of the last hours."""
+HISTORY = ("window", "src", "dst")
 REMEMBERED = 2_000_000
 """Edges that a silo keeps to explain later alerts with: about two weeks at LANL's size."""
 
@@ -32,19 +43,43 @@ class Finding:
     """One silo's outcome on new events."""
 
     silo: str
-    alerts: tuple[Alert, ...]
+    alerts: int
     edges: int
     windows: int
     new_hosts: int
 
 
-def detect(
-    run: RunFolder, events: Path, silos: Sequence[str] = (), keep: RunFolder | None = None
-) -> list[Finding]:
+@dataclass(frozen=True, slots=True, eq=False)
+class SiloMemory:
+    """What a silo has to remember after its last window; `RunFolder.write_state` takes it."""
+
+    state: State
+    history: Arrays
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Night:
+    """The outcome of one call: alerts of all silos, and the memory to go on from once they are written."""
+
+    alerts: tuple[Alert, ...]
+    excluded: Mapping[str, int]
+    findings: tuple[Finding, ...]
+    memory: Mapping[str, SiloMemory]
+    recent: tuple[Alert, ...]  # of the last hours, which later alerts may continue
+
+    def commit(self, keep: RunFolder) -> None:
+        """Go on from here next time. Call it after the alerts are written, else they are lost."""
+        for name, memory in self.memory.items():
+            keep.write_state(name, memory.state, memory.history, memory.facts)
+        write_table(keep.path / RECENT, self.recent, {})
+
+
+def detect(run: RunFolder, events: Path, silos: Sequence[str] = (), memory: RunFolder | None = None) -> Night:
     """Score new windows for the named silos (all by default).
 
-    Windows up to the run's end are left out: they have been scored. With `keep`, each silo's state
-    after the last window is stored there, and the next call with the same folder goes on from it.
+    Windows up to the run's end are left out: they have been scored. A silo goes on from `memory`, where
+    that has its state, else from the run. Nothing is stored: `Night.commit` does that.
     """
     experiment = run.experiment()
     models, facts = run.read_model()
@@ -53,64 +88,64 @@ def detect(
         if name not in known:
             raise UsageError(f"the run has no silo {name!r}", remedy=f"It has: {', '.join(known)}.")
     shape = GraphShape(**facts["shape"])
-    findings = []
+    policy = AlertPolicy(experiment.detection.alerts_per_day, experiment.detection.exclude)
+    findings, raised, memories = [], [], {}
     for name in silos or known:
-        source = keep if keep is not None and keep.has_state(name) else run
-        memory, state, history = source.read_state(name)
+        source = memory if memory is not None and memory.has_state(name) else run
+        before, state, history = source.read_state(name)
         merged = find(experiment.detector.name).merged
-        timeline = _read(experiment, events, int(memory["until"]), merged)
-        graph, known_hosts = _graph(experiment, timeline, memory, shape, name)
-        names = np.array(known_hosts["hosts"], dtype=np.str_)
+        timeline = _read(experiment, events, int(before["until"]), merged)
+        if timeline is None:
+            findings.append(Finding(name, 0, 0, 0, 0))
+            continue
+        graph, known_hosts = _graph(experiment, timeline, before, shape, name)
         detector = trained_detector(experiment, shape, models, name)
-        scores, state = detector.score(graph, state)
-        edges = ScoredEdges(
-            window=_starts(graph),
-            src=names[graph.src],
-            dst=names[graph.dst],
-            score=scores.astype(np.float64),
-            silo=np.full(len(scores), name),
+        scores, after = detector.score(graph, state)
+        own = np.array(known_hosts["own"], dtype=bool)
+        names = np.array(known_hosts["hosts"], dtype=np.str_)
+        found = raise_alerts(
+            score_columns(name, names, own, graph, scores, facts["thresholds"][name]),
+            own,
+            [(history["window"], history["src"], history["dst"])],
+            policy,
+            Calibration.from_dict(before["calibration"]) if "calibration" in before else None,
+            partial(detector.explain, graph, state),
         )
-        alerts = build_alerts(
-            edges,
-            facts["thresholds"][name],
-            graph.width / MICROSECONDS,
-            history=(history["window"], names[history["src"]], names[history["dst"]]),
-            home={host: name for host, own in zip(names.tolist(), known_hosts["own"], strict=True) if own},
-        )
-        if keep is not None:
-            until = graph.start + graph.num_windows * graph.width
-            seen = _joined(history, recent_edges(graph))
-            keep.write_state(name, state, seen, {**known_hosts, "until": until})
-        new = len(names) - len(memory["hosts"])
-        findings.append(Finding(name, alerts, graph.num_edges, graph.num_windows, new))
-    return findings
+        until = graph.start + graph.num_windows * graph.width
+        kept = {**known_hosts, "until": until, "calibration": before.get("calibration")}
+        memories[name] = SiloMemory(after, _joined(history, recent_edges(graph)), kept)
+        raised.append(found)
+        new = len(names) - len(before["hosts"])
+        findings.append(Finding(name, len(found.alerts), graph.num_edges, graph.num_windows, new))
+    earlier = _earlier(run, memory)
+    table = joined(raised, earlier)
+    recent = still_open((*earlier, *table.alerts))
+    return Night(table.alerts, table.excluded, tuple(findings), memories, recent)
+
+
+def _earlier(run: RunFolder, memory: RunFolder | None) -> tuple[Alert, ...]:
+    """The alerts before this night whose incidents may go on."""
+    stored = run.path / "alerts.parquet"
+    if memory is not None and (memory.path / RECENT).is_file():
+        stored = memory.path / RECENT
+    return read_table(stored).alerts if stored.is_file() else ()
 
 
 def recent_edges(*graphs: TemporalGraph) -> Arrays:
     """The last edges of consecutive graphs of one silo: window start, src, dst."""
-    parts: list[Arrays] = [{"window": _starts(g), "src": g.src, "dst": g.dst} for g in graphs]
+    parts: list[Arrays] = [dict(zip(HISTORY, edge_columns(graph), strict=True)) for graph in graphs]
     return _joined(*parts)
 
 
 def _joined(*parts: Mapping[str, NDArray[Any]]) -> Arrays:
-    names = ("window", "src", "dst")
-    return {name: np.concatenate([part[name] for part in parts])[-REMEMBERED:] for name in names}
+    return {name: np.concatenate([part[name] for part in parts])[-REMEMBERED:] for name in HISTORY}
 
 
-def _starts(graph: TemporalGraph) -> NDArray[np.int64]:
-    return graph.start + graph.window_of_edge() * graph.width
-
-
-def _read(experiment: Experiment, events: Path, until: int, merged: bool) -> Timeline:
-    """Whole windows from where the state stands; events before it have been scored already."""
-    try:
-        return read_timeline(events, experiment.data.window, until / MICROSECONDS, merged=merged)
-    except GraphError as error:
-        raise GraphError(
-            f"no event lies after second {until / MICROSECONDS:.0f}, where the run stopped",
-            where=events,
-            remedy="Ingest newer logs, or leave out --state to start from the run's own end.",
-        ) from error
+def _read(experiment: Experiment, events: Path, until: int, merged: bool) -> Timeline | None:
+    """Whole windows from where the state stands, None without a later event: earlier ones were scored."""
+    if read_manifest(events).last_time < until:
+        return None
+    return read_timeline(events, experiment.data.window, until / MICROSECONDS, merged=merged)
 
 
 def _graph(

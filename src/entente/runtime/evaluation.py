@@ -4,38 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from entente.artifacts import replacing
 from entente.config import Detection
+from entente.detection.history import Edges
+from entente.detection.policy import AlertPolicy
+from entente.detection.raising import joined, raise_alerts
 from entente.detection.scored import ScoredEdges, unite
-from entente.detection.thresholds import learn_threshold
+from entente.detection.table import AlertTable
+from entente.detection.thresholds import Calibration, learn_threshold
 from entente.detectors import baseline
 from entente.detectors.base import Detector, GraphShape, State
+from entente.graphs.temporal import TemporalGraph
 from entente.runtime.assembly import Dataset, SiloData
 
 NEVER = float(np.finfo(np.float32).max)
 """Threshold of a silo that has not one benign edge to learn it from."""
-
-SCORES = pa.schema(
-    [
-        ("window", pa.int64()),
-        ("src", pa.dictionary(pa.int32(), pa.string())),
-        ("dst", pa.dictionary(pa.int32(), pa.string())),
-        ("score", pa.float32()),
-        ("threshold", pa.float32()),
-        ("alert", pa.bool_()),
-        ("silo", pa.dictionary(pa.int32(), pa.string())),
-        ("own_source", pa.bool_()),
-        ("label", pa.uint8()),
-    ]
-)
-"""Columns of scores.parquet; `label` only where the log has labels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +32,9 @@ class Evaluation:
 
     scored: dict[str, ScoredEdges]
     thresholds: dict[str, float]
-    states: dict[str, State]
+    states: dict[str, State]  # after the test windows
+    before: dict[str, State]  # before them
+    calibrations: dict[str, Calibration]
     detection: Detection
 
     def overall(self) -> ScoredEdges:
@@ -61,43 +51,95 @@ class Evaluation:
 
 def evaluate_models(dataset: Dataset, detectors: Mapping[str, Detector], detection: Detection) -> Evaluation:
     """Score every silo's test windows with its detector; thresholds come from validation windows only."""
-    scored, thresholds, states = {}, {}, {}
-    for name, silo in dataset.silos.items():
-        scores, threshold, state = score_silo(silo, detectors[name], detection.false_alarms)
-        thresholds[name], states[name] = threshold, state
-        scored[name] = label_scores(silo, scores, threshold)
-    return Evaluation(scored, thresholds, states, detection)
+    found = {
+        name: score_silo(silo, detectors[name], detection.false_alarms)
+        for name, silo in dataset.silos.items()
+    }
+    return Evaluation(
+        scored={n: label_scores(dataset.silos[n], one.scores, one.threshold) for n, one in found.items()},
+        thresholds={name: one.threshold for name, one in found.items()},
+        states={name: one.state for name, one in found.items()},
+        before={name: one.before for name, one in found.items()},
+        calibrations={name: one.calibration for name, one in found.items()},
+        detection=detection,
+    )
 
 
-def score_silo(
-    silo: SiloData, detector: Detector, false_alarms: float
-) -> tuple[NDArray[np.float32], float, State]:
+def raise_from(dataset: Dataset, evaluation: Evaluation, detectors: Mapping[str, Detector]) -> AlertTable:
+    """The alerts of the test windows, each silo's by its own history."""
+    policy = AlertPolicy(evaluation.detection.alerts_per_day, evaluation.detection.exclude)
+    raised = [
+        raise_alerts(
+            evaluation.scored[name],
+            silo.own,
+            [edge_columns(silo.train), edge_columns(silo.validation)],
+            policy,
+            evaluation.calibrations[name],
+            partial(detectors[name].explain, silo.test, evaluation.before[name]),
+        )
+        for name, silo in dataset.silos.items()
+    ]
+    return joined(raised)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiloScores:
+    """A silo's test scores, and what its validation windows taught."""
+
+    scores: NDArray[np.float32]
+    threshold: float
+    before: State  # in front of the test windows
+    state: State
+    calibration: Calibration
+
+
+def score_silo(silo: SiloData, detector: Detector, false_alarms: float) -> SiloScores:
     """Warm up on training windows, learn the threshold on validation windows, score the test."""
     _, state = detector.score(silo.train, detector.initial_state(silo.train))
     seen, state = detector.score(silo.validation, state)
     if not len(seen):  # silent in the validation windows: the training windows have to do
         seen, _ = detector.score(silo.train, detector.initial_state(silo.train))
     threshold = learn_threshold(seen, false_alarms) if len(seen) else NEVER
-    scores, state = detector.score(silo.test, state)
-    return scores, threshold, state
+    scores, after = detector.score(silo.test, state)
+    return SiloScores(scores, threshold, state, after, Calibration.of(seen))
 
 
 def label_scores(silo: SiloData, scores: NDArray[np.float32], threshold: float) -> ScoredEdges:
-    test = silo.test
+    """The test edges of a silo with their scores."""
+    return score_columns(silo.name, silo.names, silo.own, silo.test, scores, threshold)
+
+
+def score_columns(
+    silo: str,
+    names: NDArray[np.str_],
+    own: NDArray[np.bool_],
+    graph: TemporalGraph,
+    scores: NDArray[np.float32],
+    threshold: float,
+) -> ScoredEdges:
+    """The edges of a silo's graph with their scores; raised is what exceeds the silo's threshold."""
+    window, src, dst = edge_columns(graph)
     return ScoredEdges(
-        hosts=silo.names,
-        silos=(silo.name,),
+        hosts=names,
+        silos=(silo,),
         thresholds=(threshold,),
-        width=test.width,
-        window=test.start + test.window_of_edge() * test.width,
-        src=test.src,
-        dst=test.dst,
+        width=graph.width,
+        window=window,
+        src=src,
+        dst=dst,
         score=scores,
         silo=np.zeros(len(scores), dtype=np.int16),
-        own_source=silo.own[test.src],
+        own_source=own[src],
         alert=scores > np.float32(threshold),
-        label=test.label,
+        label=graph.label,
+        first=graph.time,
+        count=graph.weight,
     )
+
+
+def edge_columns(graph: TemporalGraph) -> Edges:
+    """Window starts, sources and targets of a graph's edges, as a history takes them."""
+    return graph.start + graph.window_of_edge() * graph.width, graph.src, graph.dst
 
 
 def evaluate_rule(dataset: Dataset, rule: str, detection: Detection) -> Evaluation:
@@ -105,29 +147,3 @@ def evaluate_rule(dataset: Dataset, rule: str, detection: Detection) -> Evaluati
     shape = GraphShape(dataset.shape.table_size, dataset.shape.rows_per_host)
     detectors = {name: baseline(rule, shape) for name in dataset.silos}
     return evaluate_models(dataset, detectors, detection)
-
-
-def write_scores(path: Path, evaluation: Evaluation) -> None:
-    """scores.parquet: one row per edge and silo that sees it."""
-    import pyarrow.parquet as pq
-
-    schema = SCORES if any(s.label is not None for s in evaluation.scored.values()) else SCORES.remove(8)
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
-        for scored in evaluation.scored.values():
-            writer.write_table(_table(scored, schema))
-
-
-def _table(scored: ScoredEdges, schema: pa.Schema) -> pa.Table:
-    hosts = pa.array(scored.hosts.tolist(), pa.string())
-    columns: dict[str, Any] = {
-        "window": scored.window,
-        "src": pa.DictionaryArray.from_arrays(scored.src, hosts),
-        "dst": pa.DictionaryArray.from_arrays(scored.dst, hosts),
-        "score": scored.score,
-        "threshold": scored.threshold,
-        "alert": scored.alert,
-        "silo": pa.DictionaryArray.from_arrays(scored.silo.astype(np.int32), list(scored.silos)),
-        "own_source": scored.own_source,
-        "label": pa.nulls(len(scored), pa.uint8()) if scored.label is None else scored.label,
-    }
-    return pa.table([columns[name] for name in schema.names], schema=schema)

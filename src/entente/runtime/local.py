@@ -8,6 +8,8 @@ from typing import Any
 
 from entente.artifacts import Arrays, write_json
 from entente.config import Experiment
+from entente.detection.scores import write_scores
+from entente.detection.table import write_table
 from entente.detectors import reference_baselines
 from entente.errors import Interrupted
 from entente.federation.coordinator import Coordinator
@@ -15,7 +17,7 @@ from entente.graphs.identity import collisions
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
 from entente.runtime.detecting import recent_edges
-from entente.runtime.evaluation import Evaluation, evaluate_models, evaluate_rule, write_scores
+from entente.runtime.evaluation import Evaluation, evaluate_models, evaluate_rule, raise_from
 from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_facts
 from entente.runtime.participants import HONEST, Participants
 from entente.runtime.processes import ProcessTransport
@@ -87,10 +89,13 @@ def finish(
             "own": silo.own.tolist(),
             "rows": test.rows.tolist(),
             "until": test.start + test.width * test.num_windows,
+            "calibration": evaluation.calibrations[name].as_dict(),
         }
         history = recent_edges(silo.train, silo.validation, silo.test)
         folder.write_state(name, evaluation.states[name], history, memory)
-    write_scores(folder.path / "scores.parquet", evaluation)
+    write_scores(folder.path / "scores.parquet", evaluation.scored.values())
+    table = raise_from(dataset, evaluation, detectors)
+    write_table(folder.path / "alerts.parquet", table.alerts, table.excluded)
     write_json(folder.path / "metrics.json", metrics)
     return Run(folder, models, evaluation, metrics, facts)
 

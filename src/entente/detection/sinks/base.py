@@ -6,7 +6,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,14 +40,6 @@ def timestamp(microseconds: int) -> str:
     """RFC 3339 in UTC with milliseconds; logs with a relative clock begin in 1970."""
     moment = EPOCH + timedelta(microseconds=microseconds)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
-
-
-def address(host: str) -> IPv4Address | IPv6Address | None:
-    """The host as an IP address, if it is one."""
-    try:
-        return ip_address(host)
-    except ValueError:
-        return None
 
 
 def headline(alert: Alert) -> str:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 
 from entente import __version__
+from entente.detection.addresses import address
 from entente.detection.alerts import Alert
-from entente.detection.sinks.base import Sink, address, headline
+from entente.detection.sinks.base import Sink, headline
 
 SEVERITY = {"low": 3, "medium": 5, "high": 8, "critical": 10}
+DIRECTION = {"inbound": "0", "outbound": "1"}
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
 """Unicode categories that CEF cannot carry: control characters, lone surrogates, line separators."""
 
@@ -36,8 +38,8 @@ def _event(alert: Alert) -> str:
     )
     fields = {
         "externalId": alert.id,
-        "start": str(alert.start // 1000),
-        "end": str(alert.end // 1000),
+        "start": str(alert.time // 1000),
+        "end": str(alert.until // 1000),
         **_endpoint(alert.src, "shost", "src", "c6a2", "Source IPv6 Address"),
         **_endpoint(alert.dst, "dhost", "dst", "c6a3", "Destination IPv6 Address"),
         "cfp1": repr(alert.score),
@@ -46,8 +48,13 @@ def _event(alert: Alert) -> str:
         "cfp2Label": "threshold",
         "cs1": alert.silo,
         "cs1Label": "silo",
-        "suser": alert.user,
-        "act": alert.kind,
+        "cs3": alert.incident,
+        "cs3Label": "incident" if alert.incident else None,
+        "suser": alert.users[0] if alert.users else None,
+        "dpt": str(alert.ports[0]) if alert.ports else None,
+        "cnt": None if alert.events is None else str(alert.events),
+        "deviceDirection": DIRECTION.get(alert.direction),
+        "act": alert.kinds[0] if alert.kinds else None,
         "cs2": alert.technique,
         "cs2Label": "technique" if alert.technique else None,
         "msg": "; ".join((headline(alert), *alert.explanation)),

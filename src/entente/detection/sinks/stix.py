@@ -8,10 +8,13 @@ from typing import Any
 from uuid import uuid5
 
 from entente.detection.alerts import NAMESPACE, Alert
+from entente.detection.explanations import TECHNIQUES
 from entente.detection.sinks.base import Sink, headline, timestamp
 
 PUBLISHED = "2026-01-01T00:00:00.000Z"
 """Creation time of what does not change between files: hosts, techniques and Entente itself."""
+MOST_SIGHTINGS = 999_999_999
+"""The largest count that STIX allows."""
 GENERIC = "T1021"
 """A sighting must be of something: Remote Services, where no better technique is known."""
 
@@ -27,6 +30,7 @@ class StixBundle(Sink):
         objects += [_technique(t) for t in sorted({a.technique or GENERIC for a in alerts})]
         for alert in alerts:
             objects += [_sighting(alert), _relationship(alert)]
+        objects += _incidents(alerts)
         unique = list({thing["id"]: thing for thing in objects}.values())
         contents = json.dumps(unique, sort_keys=True, allow_nan=False)
         bundle = {"type": "bundle", "id": _id("bundle", contents), "objects": unique}
@@ -61,9 +65,9 @@ def _extension() -> dict[str, Any]:
         "extension-definition",
         EXTENSION,
         name="Entente alert",
-        description="Score, threshold, severity and silo of an alert.",
-        schema="Properties: score (float), threshold (float), severity (string), silo (string), "
-        "user (string, optional), kind (string, optional).",
+        description="Score, threshold, severity, silo, accounts, kinds and ports of an alert.",
+        schema="Properties: score (float), threshold (float), severity (string), silo (string), users "
+        "(list of string, optional), kinds (list of string, optional), ports (list of integer, optional).",
         version="1.0.0",
         extension_types=["property-extension"],
     )
@@ -75,28 +79,29 @@ def _host(host: str) -> dict[str, Any]:
 
 def _technique(technique: str) -> dict[str, Any]:
     reference = {"source_name": "mitre-attack", "external_id": technique}
+    name = TECHNIQUES[technique][0]
     return _object(
-        "attack-pattern", _id("attack-pattern", technique), name=technique, external_references=[reference]
+        "attack-pattern", _id("attack-pattern", technique), name=name, external_references=[reference]
     )
 
 
 def _sighting(alert: Alert) -> dict[str, Any]:
-    details = {
+    details: dict[str, Any] = {
         "extension_type": "property-extension",
         "score": alert.score,
         "threshold": alert.threshold,
         "severity": alert.severity,
         "silo": alert.silo,
     }
-    details.update({name: value for name in ("user", "kind") if (value := getattr(alert, name))})
+    details |= {name: list(value) for name in ("users", "kinds", "ports") if (value := getattr(alert, name))}
     return _object(
         "sighting",
         _id("sighting", alert.id),
         timestamp(alert.end),
         description="; ".join((headline(alert), *alert.explanation)),
-        first_seen=timestamp(alert.start),
-        last_seen=timestamp(alert.end),
-        count=1,
+        first_seen=timestamp(alert.time),
+        last_seen=timestamp(alert.until),
+        count=min(alert.events or 1, MOST_SIGHTINGS),
         sighting_of_ref=_id("attack-pattern", alert.technique or GENERIC),
         where_sighted_refs=[_id("identity", "host", alert.src), _id("identity", "host", alert.dst)],
         extensions={EXTENSION: details},
@@ -114,3 +119,24 @@ def _relationship(alert: Alert) -> dict[str, Any]:
         start_time=timestamp(alert.start),
         stop_time=timestamp(alert.end),
     )
+
+
+def _incidents(alerts: Sequence[Alert]) -> list[dict[str, Any]]:
+    """A grouping per incident; its id stays while alerts join it, and its modification time moves on."""
+    members: dict[str, list[Alert]] = {}
+    for alert in alerts:
+        if alert.incident is not None:
+            members.setdefault(alert.incident, []).append(alert)
+    groups = []
+    for incident, group in members.items():
+        first, last = min(alert.end for alert in group), max(alert.end for alert in group)
+        found = _object(
+            "grouping",
+            _id("grouping", incident),
+            timestamp(first),
+            name=f"Incident {incident}",
+            context="suspicious-activity",
+            object_refs=[_id("sighting", alert.id) for alert in group],
+        )
+        groups.append({**found, "modified": timestamp(last)})
+    return groups

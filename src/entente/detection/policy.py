@@ -1,0 +1,29 @@
+"""Which scored edges a silo raises as alerts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from entente.detection.addresses import address
+
+Exclusion = Literal["known-pairs", "multicast"]
+
+ETHERNET_BROADCAST = "ff:ff:ff:ff:ff:ff"
+
+
+@dataclass(frozen=True, slots=True)
+class AlertPolicy:
+    """The threshold, or a number per day in its place, and what is never raised as lateral movement."""
+
+    alerts_per_day: float | None = None
+    """Per silo: the highest scores of each day, instead of all scores above the threshold."""
+    exclude: tuple[Exclusion, ...] = ("known-pairs", "multicast")
+
+
+def to_many(host: str) -> bool:
+    """Whether a packet to `host` goes to many: multicast, broadcast, or an IPv4 address that ends in .255."""
+    found = address(host)
+    if found is None:
+        return host.lower() == ETHERNET_BROADCAST
+    return found.is_multicast or (found.version == 4 and found.packed[-1] == 255)
