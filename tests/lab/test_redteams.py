@@ -90,6 +90,11 @@ def test_sessions_are_few_and_dense() -> None:
     assert len(times) > 10 * (breaks + 1)
 
 
+def test_some_sessions_use_a_service_account_from_a_workstation() -> None:
+    users = [{u[:4] for u in played("sessions", seed=seed).attack["user"].to_pylist()} for seed in range(6)]
+    assert 1 <= sum("svc-" in used for used in users) <= 5
+
+
 def test_a_slow_chain_keeps_its_distance_and_moves_on() -> None:
     for seed in range(3):
         attack = played("slow-chain", seed=seed).attack

@@ -4,10 +4,10 @@ These generators test; they never train. They share no code with the campaigns t
 into its own training data, were written down (docs/planting.md) before anything was measured with them,
 and no module of the product imports them.
 
-    both = planted(events, "admin-bursts", seed=1)
-    both = planted(both.events, "slow-chains", seed=1, since=train_end_us)
-    both.events    # the columns of `events`, sorted by time, label 0 or 1
-    both.contacts  # what was planted: time, src, dst, user, campaign, label
+    attacked = planted(events, "slow-chains", seed=1, since=train_end_us)
+    attacked.events    # the columns of `events`, sorted by time, label 0 or 1
+    attacked.contacts  # what was planted: time, src, dst, user, campaign, label
+    noisy = planted(attacked.events, "admin-bursts", seed=1)
 """
 
 from entente_lab.planting.base import Planted

@@ -114,6 +114,10 @@ class Scene:
         others = found[found != host]
         return int(rng.choice(others)) if len(others) else host
 
+    def service_account(self, rng: np.random.Generator) -> int:
+        """Any service account: whoever is in the domain may ask for its ticket."""
+        return int(rng.choice(np.flatnonzero(np.char.startswith(self.company.accounts, "svc-"))))
+
     def known_targets(self, host: int) -> IntArray:
         """Whom the host contacts before the attack."""
         here = (self.benign.src == host) & (self.benign.time < self.config.attack_start)

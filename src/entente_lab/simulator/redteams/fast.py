@@ -15,6 +15,8 @@ SITTING_CONTACTS = (5, 25)
 SITTING_MINUTES = (20, 90)
 RETRIED = 0.15
 """Share of the contacts of `sessions` that fail once to three times before they succeed."""
+ROASTED = 0.4
+"""Probability that `sessions` goes on with a service account cracked offline, not with an admin's."""
 SPREAD_SHARE = 0.15
 """Share of the company that `spread` reaches at most, and never more than 150 hosts."""
 SPREAD_HOURS = 6.0
@@ -48,7 +50,8 @@ def sessions(scene: Scene, rng: np.random.Generator) -> Attack:
             controller = int(scene.company.of(CONTROLLER, site=site)[0])
             step = Step(foothold, controller, foothold, "T1558.003", "smb", "credential access")
             moves.append(Move(begin + length + 60, step))
-            account = scene.admin_near(foothold, rng)
+            roasted = rng.random() < ROASTED
+            account = scene.service_account(rng) if roasted else scene.admin_near(foothold, rng)
         else:
             host = int(rng.choice(held))
             account = scene.loot(host, rng) if rng.random() < 0.5 else account
