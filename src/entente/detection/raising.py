@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from entente.detection.alerts import Alert, Direction, in_order
-from entente.detection.explanations import SEVERITIES, View, explain, severity, technique_hint
+from entente.detection.explanations import SEVERITIES, View, explain, severity
 from entente.detection.history import Edges, History
-from entente.detection.incidents import assign_incidents
 from entente.detection.metrics import MICROSECONDS, SECONDS_PER_DAY
 from entente.detection.policy import AlertPolicy, to_many
 from entente.detection.scored import ScoredEdges
@@ -78,13 +76,12 @@ def raise_alerts(
     return Raised(tuple(sorted(alerts, key=in_order)), dict(excluded))
 
 
-def joined(raised: Sequence[Raised], earlier: Iterable[Alert] = ()) -> AlertTable:
-    """What several silos raised, as one table with incidents; `earlier` alerts may be continued."""
+def joined(raised: Sequence[Raised]) -> AlertTable:
+    """What several silos raised, as one table."""
     excluded = Counter[str]()
     for one in raised:
         excluded.update(one.excluded)
-    alerts = assign_incidents(join_silos(one.alerts for one in raised), earlier)
-    return AlertTable(alerts, dict(excluded))
+    return AlertTable(join_silos(one.alerts for one in raised), dict(excluded))
 
 
 def join_silos(raised: Iterable[Iterable[Alert]]) -> tuple[Alert, ...]:
@@ -174,7 +171,6 @@ def _alert(
         ),
         direction=_direction(view),
         rarity=rarity,
-        **_details(scored, i),
     )
 
 
@@ -182,19 +178,6 @@ def _direction(view: View) -> Direction:
     if view.owns_source and view.owns_target:
         return "internal"
     return "outbound" if view.owns_source else "inbound"
-
-
-def _details(scored: ScoredEdges, i: int) -> dict[str, Any]:
-    """What the edge's events say, as far as it was read."""
-    found: dict[str, Any] = {}
-    if scored.first is not None:
-        found["first"] = int(scored.first[i])
-    if scored.count is not None:
-        found["events"] = int(scored.count[i])
-    hint = technique_hint(found.get("kinds", ()), found.get("ports", ()), found.get("logons", ()))
-    if hint is not None:
-        found["technique"], found["technique_reason"] = hint
-    return found
 
 
 class _Ranks:

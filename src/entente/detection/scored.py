@@ -33,8 +33,6 @@ class ScoredEdges:
     own_source: NDArray[np.bool_]  # that silo owns the edge's source
     alert: NDArray[np.bool_]  # a silo raised the edge, by its own score and its own threshold
     label: NDArray[np.uint8] | None = None
-    first: Int64 | None = None  # time of the edge's first event, microseconds
-    count: NDArray[np.float32] | None = None  # events
 
     def __len__(self) -> int:
         return len(self.score)

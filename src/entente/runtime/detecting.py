@@ -30,6 +30,7 @@ from entente.logs.schema import MICROSECONDS
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import EVERYTHING, trained_detector
 from entente.runtime.evaluation import edge_columns, score_columns
+from entente.runtime.evidence import complete
 
 RECENT = "recent.parquet"
 """Of a folder that `Night.commit` writes: alerts of the last hours."""
@@ -118,9 +119,10 @@ def detect(run: RunFolder, events: Path, silos: Sequence[str] = (), memory: RunF
         new = len(names) - len(before["hosts"])
         findings.append(Finding(name, len(found.alerts), graph.num_edges, graph.num_windows, new))
     earlier = _earlier(run, memory)
-    table = joined(raised, earlier)
-    recent = still_open((*earlier, *table.alerts))
-    return Night(table.alerts, table.excluded, tuple(findings), memories, recent)
+    table = joined(raised)
+    alerts = complete(table.alerts, events, earlier)
+    recent = still_open((*earlier, *alerts))
+    return Night(alerts, table.excluded, tuple(findings), memories, recent)
 
 
 def _earlier(run: RunFolder, memory: RunFolder | None) -> tuple[Alert, ...]:

@@ -132,8 +132,6 @@ def score_columns(
         own_source=own[src],
         alert=scores > np.float32(threshold),
         label=graph.label,
-        first=graph.time,
-        count=graph.weight,
     )
 
 

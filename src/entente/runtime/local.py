@@ -18,6 +18,7 @@ from entente.runs.folder import RunFolder
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
 from entente.runtime.detecting import recent_edges
 from entente.runtime.evaluation import Evaluation, evaluate_models, evaluate_rule, raise_from
+from entente.runtime.evidence import complete
 from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_facts
 from entente.runtime.participants import HONEST, Participants
 from entente.runtime.processes import ProcessTransport
@@ -95,7 +96,8 @@ def finish(
         folder.write_state(name, evaluation.states[name], history, memory)
     write_scores(folder.path / "scores.parquet", evaluation.scored.values())
     table = raise_from(dataset, evaluation, detectors)
-    write_table(folder.path / "alerts.parquet", table.alerts, table.excluded)
+    alerts = complete(table.alerts, experiment.data.events)
+    write_table(folder.path / "alerts.parquet", alerts, table.excluded)
     write_json(folder.path / "metrics.json", metrics)
     return Run(folder, models, evaluation, metrics, facts)
 
