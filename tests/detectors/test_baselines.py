@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from entente.config import detector_options
 from entente.detectors import create
 from entente.detectors.base import Candidates, Detector, GraphShape
-from entente.detectors.baselines.pairs import TIE
+from entente.detectors.baselines.base import TIE
 from entente.errors import DetectorError
 from entente.graphs.temporal import TemporalGraph
 

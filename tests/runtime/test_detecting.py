@@ -12,7 +12,7 @@ import pytest
 
 from entente.config import Experiment, parse_experiment
 from entente.detection.table import read_table
-from entente.detectors.baselines.pairs import TIE
+from entente.detectors.baselines.base import TIE
 from entente.errors import UsageError
 from entente.logs.events import load_events, write_events
 from entente.logs.schema import COLUMNS, MICROSECONDS

@@ -7,82 +7,30 @@ which hang on the order of ties are those of a random order, and the same ones e
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from entente.artifacts import Arrays
 from entente.config import DetectorOptions
-from entente.detectors.base import Candidates, Detector, GraphShape, State, Training, Validation
-from entente.detectors.baselines.counts import Counts, Float64, Window, slices, window_of
-from entente.detectors.neural import average_precision_and_auc
-from entente.errors import DetectorError
-from entente.graphs.sampling import NonEdges, mix
+from entente.detectors.base import Candidates, State
+from entente.detectors.baselines.base import Baseline, Float64, check, ties
+from entente.detectors.baselines.counts import Counts, Window, slices, window_of
 from entente.graphs.temporal import Float32, TemporalGraph
 from entente.logs.schema import MICROSECONDS
 
-TIE = 0.01
-"""Ties are spread over this share of the gap to the next count."""
 
-VALIDATION_WINDOWS = 0.1
-"""Share of the windows, the last ones, whose edges validate a rule."""
+class PairBaseline(Baseline):
+    """Only says what one window's pairs score, given counts of pairs."""
 
-
-class Baseline(Detector):
-    """A detector without weights. A baseline only says what one window's pairs score, given the counts."""
-
-    federated: ClassVar[bool] = False
     own_window: ClassVar[bool] = False
     """Whether the window's own events are counted before its pairs are scored."""
-
-    def __init__(self, config: DetectorOptions, shape: GraphShape, seed: int) -> None:
-        self.config = config
-        self.shape = shape
 
     @abstractmethod
     def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
         """Scores of `window`'s pairs; `edges` are the window's own edges, `tie` is in [0, TIE)."""
-
-    @property
-    def components(self) -> dict[str, tuple[str, ...]]:
-        return {}
-
-    def weights(self) -> Arrays:
-        return {}
-
-    def load_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        if weights:
-            raise DetectorError(
-                f"{self.name} is a rule and has no weights, but was given {', '.join(sorted(weights))}"
-            )
-
-    def train(
-        self, graph: TemporalGraph, epochs: int, rng: np.random.Generator, proximal: float = 0.0
-    ) -> Training:
-        """Nothing to train: a rule learns while it scores."""
-        began = time.perf_counter()
-        _check(graph)
-        return Training(0.0, graph.num_edges, time.perf_counter() - began)
-
-    def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
-        """Online scores of the last windows' edges against as many non-edges of the same windows."""
-        _check(graph)
-        first = graph.num_windows - max(1, round(graph.num_windows * VALIDATION_WINDOWS))
-        tail = graph.windows(first)
-        _, state = self.score(graph.windows(0, first), self.initial_state(graph))
-        window, src, dst = NonEdges(tail).draw(np.diff(tail.offsets), rng)
-        if not len(window):
-            return Validation(0.0, 0.0, 0)
-        real, _ = self.score(tail, state)
-        drawn, _ = self.score(tail, state, Candidates(window, src, dst))
-        truth = np.arange(len(real) + len(drawn)) < len(real)
-        ap, auc = average_precision_and_auc(truth, -np.concatenate((real, drawn)))
-        return Validation(ap, auc, len(real))
 
     def initial_state(self, graph: TemporalGraph) -> State:
         return Counts.empty(graph.num_nodes)
@@ -90,7 +38,7 @@ class Baseline(Detector):
     def score(
         self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
     ) -> tuple[Float32, State]:
-        _check(graph)
+        check(graph)
         counts = Counts(state, graph)
         src, dst = (graph.src, graph.dst) if candidates is None else (candidates.src, candidates.dst)
         offsets = slices(graph, candidates)
@@ -111,7 +59,7 @@ class Baseline(Detector):
         return scores, counts.state()
 
 
-class FirstSeen(Baseline):
+class FirstSeen(PairBaseline):
     name = "first-seen"
     summary = "A pair that no earlier window had scores 1, any other 0."
     reference = True
@@ -120,7 +68,7 @@ class FirstSeen(Baseline):
         return _new(counts, window) + tie
 
 
-class PairFrequency(Baseline):
+class PairFrequency(PairBaseline):
     name = "pair-frequency"
     summary = "The fewer earlier windows had the pair, the higher."
     reference = True
@@ -129,7 +77,7 @@ class PairFrequency(Baseline):
         return _rarely_seen(counts, window, tie)
 
 
-class RareTarget(Baseline):
+class RareTarget(PairBaseline):
     name = "rare-target"
     summary = "First-seen pairs first, those whose target has the fewest sources on top."
     reference = True
@@ -139,7 +87,7 @@ class RareTarget(Baseline):
         return np.where(_new(counts, window), 1.0 + rarity, _rarely_seen(counts, window, tie))
 
 
-class NoveltyBurst(Baseline):
+class NoveltyBurst(PairBaseline):
     name = "novelty-burst"
     summary = "As rare-target, times the number of new targets the source has in this window."
     reference = True
@@ -159,7 +107,7 @@ class EdgeBankOptions(DetectorOptions):
     """Seconds after which an edge is forgotten; unlimited by default."""
 
 
-class EdgeBank(Baseline):
+class EdgeBank(PairBaseline):
     name = "edgebank"
     summary = "A pair that is not remembered scores 1; `memory` seconds, or for ever."
     Options = EdgeBankOptions
@@ -173,7 +121,7 @@ class EdgeBank(Baseline):
         return forgotten + tie
 
 
-class Midas(Baseline):
+class Midas(PairBaseline):
     name = "midas"
     summary = "MIDAS-R: chi-squared of the pair's, source's and target's present rate against their past."
     own_window = True
@@ -201,9 +149,7 @@ def chi_squared(now: NDArray[Any], total: NDArray[Any], clock: int) -> Float64:
 
 
 def _tie(window: Window) -> Float64:
-    clock = mix(np.array([window.start], dtype=np.int64).view(np.uint64))
-    drawn = mix(window.keys.view(np.uint64) ^ clock)
-    return drawn.astype(np.float64) * (TIE / 2.0**64)
+    return ties(window.keys, np.array([window.start], dtype=np.int64))
 
 
 def _new(counts: Counts, window: Window) -> NDArray[np.bool_]:
@@ -220,10 +166,3 @@ def _rarity(counts: Counts, window: Window, tie: Float64) -> Float64:
     """One over the target's sources, this one and one to spare included."""
     rare: Float64 = 1.0 / (2.0 + counts.node["sources"][window.dst] + tie)
     return rare
-
-
-def _check(graph: TemporalGraph) -> None:
-    if not np.isfinite(graph.weight).all():
-        raise DetectorError(
-            "an edge's weight is not a finite number", remedy="Read the log again with `entente ingest`."
-        )
