@@ -181,3 +181,10 @@ def test_the_deviation_is_the_samples_as_in_the_papers_table_of_743_and_71_hosts
     assert round(table.hosts_deviation) == 475
     alone = measure_imbalance(Assignment.from_mapping({"a": "x", "b": "x"}), make_pairs([("a", "b", 1)]))
     assert (alone.hosts_deviation, alone.events_deviation) == (0.0, 0.0)
+
+
+def test_a_host_list_in_another_case_still_names_the_hosts() -> None:
+    placed = cover(
+        {"WS1": "north", "ws2": "south", "A": "north"}, make_pairs([("ws1", "ws2", 1), ("A", "a", 1)])
+    )
+    assert placed.as_dict() == {"ws1": "north", "ws2": "south", "A": "north", "a": "north"}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +34,17 @@ def ingest(
         Path | None, typer.Option("--labels", help="Malicious events: LANL redteam.txt, OpTC event ids.")
     ] = None,
     hosts: Annotated[
-        Path | None, typer.Option("--hosts", help="Address to host name: JSON object or CSV of two columns.")
+        Path | None,
+        typer.Option(
+            "--hosts", help="Which machine had an address when: CSV, JSON, DHCP leases, Zeek's dhcp.log."
+        ),
+    ] = None,
+    host_case: Annotated[
+        str, typer.Option("--host-case", help="lower, keep, or auto: lower except for published data sets.")
+    ] = "auto",
+    strip_domain: Annotated[
+        list[str] | None,
+        typer.Option("--strip-domain", help="Suffix to cut off host names, repeated; or all, or none."),
     ] = None,
     ntlm: Annotated[bool, typer.Option("--ntlm", help="Keep NTLM logons only (lanl-auth, windows).")] = False,
     mapping: Annotated[
@@ -46,6 +58,15 @@ def ingest(
     on_bad: Annotated[
         str, typer.Option("--on-bad", help="quarantine = set bad rows aside, fail = stop at the first.")
     ] = "quarantine",
+    clock_tolerance: Annotated[
+        str,
+        typer.Option(
+            "--clock-tolerance", help="Rows further in the future are set aside: 90s, 15m, 1h, 2d, off."
+        ),
+    ] = "1h",
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="Time to take for now, ISO 8601, with logs of the past.")
+    ] = None,
     max_expansion: Annotated[
         int,
         typer.Option("--max-expansion", help="Times its size a compressed file may unfold to; 0 = no limit."),
@@ -72,6 +93,10 @@ def ingest(
         timezone=timezone,
         on_bad=on_bad,
         max_expansion=max_expansion,
+        host_case=host_case,
+        domains=strip_domain or (),
+        clock_tolerance=_span(clock_tolerance),
+        as_of=None if as_of is None else _moment(as_of),
     )
     planned = plan(request)
     if not quiet:
@@ -105,6 +130,29 @@ def _options(mapping: list[str], ntlm: bool) -> Options:
         else:
             raise UsageError(f"--map {entry}: neither NAME=COLUMN nor a .toml file")
     return Options(ntlm=ntlm, columns=tuple(columns.items()), **settings)
+
+
+def _span(text: str) -> int | None:
+    """90s, 15m, 1h, 2d -> microseconds; off -> None."""
+    from entente.errors import UsageError
+
+    found = re.fullmatch(r"([0-9]{1,6})([smhd]?)", text)
+    if text == "off":
+        return None
+    if found is None:
+        raise UsageError(f"--clock-tolerance {text}: write 90s, 15m, 1h, 2d or off")
+    return int(found.group(1)) * {"s": 1, "": 1, "m": 60, "h": 3_600, "d": 86_400}[found.group(2)] * 1_000_000
+
+
+def _moment(text: str) -> int:
+    from entente.errors import UsageError
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"--as-of {text}: write a time such as 2024-03-01T08:00:00Z") from error
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def _tell_plan(planned: Plan, verbose: bool, *, auto: bool) -> None:
@@ -160,6 +208,25 @@ def _tell_result(manifest: Manifest, out: Path, verbose: bool) -> None:
         typer.echo(
             f"labels: {manifest.labels['matched']:,} of {manifest.labels['entries']:,} entries were met"
         )
+    if manifest.unknown_labels:
+        shown = ", ".join(repr(word) for word in list(manifest.unknown_labels)[:5])
+        rows = sum(manifest.unknown_labels.values())
+        typer.echo(
+            visible(
+                f"labels: {rows:,} rows have one that is not understood ({shown}); they count as unlabelled"
+            )
+        )
+    if manifest.names:
+        said = {
+            "respelt": "respelt by rule",
+            "mapped": "mapped to a machine",
+            "outside": "outside every lease",
+            "unmapped": "addresses that --hosts does not know",
+        }
+        told = ", ".join(
+            f"{manifest.names[key]:,} {text}" for key, text in said.items() if key in manifest.names
+        )
+        typer.echo(f"ends of events: {told}")
     for reason, rows in manifest.filtered.items():
         typer.echo(visible(f"left out: {rows:,} rows, {reason}"))
     for reason, rows in manifest.bad.items():

@@ -111,6 +111,8 @@ def summarise(
     sources: tuple[Source, ...],
     skipped: dict[str, str] | None = None,
     labels: dict[str, int] | None = None,
+    unknown_labels: dict[str, int] | None = None,
+    names: dict[str, int] | None = None,
 ) -> Manifest:
     """The manifest of what `writer` wrote."""
     return Manifest(
@@ -125,4 +127,6 @@ def summarise(
         sources=sources,
         skipped=skipped or {},
         labels=labels or {},
+        unknown_labels=unknown_labels or {},
+        names=names or {},
     )

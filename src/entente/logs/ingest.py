@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,16 +10,21 @@ from entente.errors import LogError, UsageError
 from entente.logs.engines import engine_named
 from entente.logs.events import summarise
 from entente.logs.formats.base import Options
+from entente.logs.hosts import HostNames
+from entente.logs.leases import read_hosts
 from entente.logs.manifest import Manifest, Source, total, write_manifest
 from entente.logs.pipeline import Observer, Piece, Pipeline
 from entente.logs.plan import AUTO, Job, Plan, make_plan
 from entente.logs.quarantine import Quarantine
-from entente.logs.refine import Refinement, read_hosts, read_labels, read_zone
+from entente.logs.refine import CLOCK_TOLERANCE, Refinement, read_labels, read_zone, system_clock
 from entente.logs.sources import MAX_EXPANSION
 from entente.logs.store import EventWriter, replacing_events
 
 DEFAULT_ENGINE = "duckdb"
 ON_BAD = ("quarantine", "fail")
+OTHER_WORDS = "other words"
+MOST_WORDS = 20
+"""Labels that are not understood and shown, so that a column of free text does not fill the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +38,19 @@ class Request:
     engine: str = DEFAULT_ENGINE
     labels: Path | None = None
     hosts: Path | None = None
+    """Which machine had an address when (`leases.read_hosts`)."""
+    host_case: str = "auto"
+    domains: Sequence[str] = ()
+    """Suffixes that are cut off names of hosts, `all` or `none`; empty leaves it to the format."""
     timezone: str | None = None
     on_bad: str = "quarantine"
     workers: int | None = None
     max_expansion: int = MAX_EXPANSION
     """Times its size on disk that a compressed file may unfold to; 0 is no limit."""
+    clock_tolerance: int | None = CLOCK_TOLERANCE
+    """Microseconds that a row may lie ahead of the clock before it is set aside; None trusts every time."""
+    as_of: int | None = None
+    """The time to take for now, in microseconds, for logs of the past; the system's clock by default."""
 
 
 @dataclass
@@ -75,14 +88,20 @@ def ingest(request: Request, observer: Observer | None = None, planned: Plan | N
     options = replace(request.options, keyed=request.labels is not None)
     refinement = Refinement(
         keys=read_labels(request.labels, planned.formats) if request.labels else None,
-        hosts=read_hosts(request.hosts) if request.hosts else None,
+        names=HostNames(
+            request.host_case, tuple(request.domains), read_hosts(request.hosts) if request.hosts else None
+        ),
         zone=read_zone(request.timezone) if request.timezone else None,
+        tolerance=request.clock_tolerance,
+        clock=system_clock if request.as_of is None else _stopped(request.as_of),
     )
     pipeline = Pipeline(planned.jobs, engine_named(request.engine), options, refinement, request.workers)
     with replacing_events(request.out) as directory:
         writer = EventWriter(directory)
         tallies = [_Tally() for _ in planned.jobs]
         matched: set[str] = set()
+        names: dict[str, int] = {}
+        words: dict[str, int] = {}
         rows = 0
         try:
             with Quarantine(directory) as quarantine:
@@ -98,6 +117,8 @@ def ingest(request: Request, observer: Observer | None = None, planned: Plan | N
                     quarantine.add(str(job.file), piece.bad)
                     tallies[piece.job].add(piece)
                     matched |= piece.matched
+                    names = total((names, piece.names))
+                    words = _frequent(total((words, piece.words)))
                     writer.write(piece.events)
                     rows += piece.seen
                     if observer is not None:
@@ -111,9 +132,19 @@ def ingest(request: Request, observer: Observer | None = None, planned: Plan | N
         labels = {}
         if refinement.keys is not None:
             labels = {"entries": len(refinement.keys), "matched": len(matched)}
-        manifest = summarise(writer, sources, planned.skipped, labels)
+        manifest = summarise(writer, sources, planned.skipped, labels, words, names)
         write_manifest(directory, manifest)
     return manifest
+
+
+def _frequent(words: dict[str, int]) -> dict[str, int]:
+    """The most frequent words; what they leave is counted together."""
+    rest = words.pop(OTHER_WORDS, 0) + sum(list(words.values())[MOST_WORDS:])
+    return dict(list(words.items())[:MOST_WORDS]) | ({OTHER_WORDS: rest} if rest else {})
+
+
+def _stopped(moment: int) -> Callable[[], int]:
+    return lambda: moment
 
 
 def _check_yield(planned: Plan, tallies: list[_Tally]) -> None:

@@ -12,6 +12,8 @@ from entente.errors import LogError, StorageError
 from entente.logs.schema import ADDED_SINCE, SCHEMA_VERSION
 
 MANIFEST = "_manifest.json"
+LATER = ("unknown_labels", "names")
+"""Fields that manifests of older versions lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class Manifest:
     """File -> why nothing of it was read."""
     labels: Mapping[str, int] = field(default_factory=dict)
     """With a labels file: how many of its entries were matched and unmatched."""
+    unknown_labels: Mapping[str, int] = field(default_factory=dict)
+    """Words in a label column that are neither malicious nor benign -> rows, the most frequent ones."""
+    names: Mapping[str, int] = field(default_factory=dict)
+    """Ends of events, two per event, whose host was `respelt` by rule, `mapped` to a machine, known to the
+    table of addresses but `outside` every lease, or an address that it does not know (`unmapped`)."""
     version: int = SCHEMA_VERSION
     """Of the event schema. A directory of an older one that is still read keeps its number here."""
 
@@ -100,7 +107,7 @@ def read_manifest(path: Path) -> Manifest:
         )
     document = read_json(stored)
     try:
-        known = {name: document[name] for name in Manifest.__slots__}
+        known = {name: document[name] for name in Manifest.__slots__ if name in document or name not in LATER}
         known["sources"] = tuple(Source(**source) for source in known["sources"])
         manifest = Manifest(**known)
     except (KeyError, TypeError) as error:

@@ -44,6 +44,10 @@ class Piece:
     bad: list[BadRow]
     matched: set[str]
     """Keys of the labels file that occurred."""
+    names: dict[str, int]
+    """What became of the names of hosts (`hosts.Counts`)."""
+    words: dict[str, int]
+    """Labels that nobody understands -> rows."""
     read: int
     """Bytes on disk that have been read so far, over all files."""
 
@@ -134,7 +138,7 @@ class BlockReader:
         rows = self._engines[id(compiled)].evaluate(raw.fields)
         for name, column in compiled.unchanged.items():
             rows = rows.append_column(name, raw.fields[column])
-        return _sort_out(0, rows, raw, block, line, len(block), self._refinement)
+        return _sort_out(rows, raw, block, line, format, self._refinement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +171,7 @@ def _until_end(blocks: Iterator[bytes], job: Job) -> Iterator[bytes]:
 
 
 def _sort_out(
-    index: int,
-    rows: pa.Table,
-    raw: RawBlock,
-    block: bytes,
-    first_line: int,
-    read: int,
-    refinement: Refinement,
+    rows: pa.Table, raw: RawBlock, block: bytes, first_line: int, format: Format, refinement: Refinement
 ) -> Piece:
     """Kept rows from filtered and bad ones, with counts of the former and places of the latter."""
     seen = raw.fields.num_rows
@@ -198,7 +196,14 @@ def _sort_out(
     reasons.update(raw.malformed)
     dropped[list(raw.malformed)] = True
     kept = rows.filter(pa.array(~dropped)) if dropped.any() else rows
-    kept, matched = refinement.apply(kept)
+    refined = refinement.apply(kept, format)
+    kept = refined.rows
+    if refined.bad:
+        places = np.flatnonzero(~dropped)
+        reasons |= {int(places[row]): reason for row, reason in refined.bad.items()}
+        stays = np.ones(len(places), dtype=bool)
+        stays[list(refined.bad)] = False
+        kept = kept.filter(pa.array(stays))
     bad = []
     if reasons:
         texts = block.decode("utf-8", "replace").split("\n")
@@ -206,7 +211,7 @@ def _sort_out(
             line = int(raw.lines[row])
             bad.append(BadRow(line, reasons[row], texts[line - first_line].rstrip("\r")))
     events = encode(kept.select(list(COLUMNS)))
-    return Piece(index, events, seen, filtered, bad, matched, read)
+    return Piece(0, events, seen, filtered, bad, refined.matched, refined.names, refined.words, len(block))
 
 
 Observer = Callable[[int, int], None]

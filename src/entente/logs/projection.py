@@ -36,7 +36,7 @@ class Projection:
     """What an engine evaluates, and what need not pass through it."""
 
     expression: Table
-    """Event columns, `filtered`, `bad`, and `key` and `local` where the format has them."""
+    """Event columns, `filtered`, `bad`, and `key`, `local` and `word` where the format has them."""
     unchanged: Mapping[str, str]
     """Event column -> raw column that it is, as it stands; not in the expression."""
 
@@ -53,7 +53,7 @@ def projection(format: Format, columns: Sequence[str], options: Options) -> Proj
         for name, kind in TYPES.items()
     }
     named = {name: value.cast(TYPES[name]) for name, value in named.items()}
-    for name in ("key", "local"):
+    for name in ("key", "local", "word"):
         if getattr(event, name) is not None:
             named[name] = getattr(event, name)
     rows = event.rows.select(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -15,11 +15,35 @@ import pyarrow.compute as pc
 
 from entente.errors import LogError, UsageError
 from entente.logs.formats.base import Format
+from entente.logs.hosts import Counts, HostNames
+from entente.logs.projection import NO_DST, NO_SRC
 from entente.logs.schema import MICROSECONDS
 from entente.logs.sources import text_beside
+from entente.text import visible
 
 QUARTER = 900 * MICROSECONDS
 """Offsets of time zones change at multiples of a quarter of an hour."""
+CLOCK_TOLERANCE = 3_600 * MICROSECONDS
+FROM_THE_FUTURE = "time in the future"
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """Rows as they are stored, and what was noticed on the way."""
+
+    rows: pa.Table
+    bad: dict[int, str]
+    """Row -> why it is set aside after all; it is still in `rows`."""
+    matched: set[str] = field(default_factory=set)
+    """Keys of the labels file that occurred."""
+    names: dict[str, int] = field(default_factory=dict)
+    """What became of the names of hosts, in ends of events (`hosts.Counts`)."""
+    words: dict[str, int] = field(default_factory=dict)
+    """Labels that nobody understands -> rows."""
+
+
+def system_clock() -> int:
+    return time.time_ns() // 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +52,45 @@ class Refinement:
 
     keys: pa.Array | None = None
     """Keys of the malicious events; with it, every row gets a label."""
-    hosts: dict[str, str] | None = None
+    names: HostNames = field(default_factory=HostNames)
     zone: ZoneInfo | None = None
+    tolerance: int | None = CLOCK_TOLERANCE
+    """Microseconds that a row may lie ahead of the clock; None trusts every time."""
+    clock: Callable[[], int] = system_clock
 
-    def apply(self, rows: pa.Table) -> tuple[pa.Table, set[str]]:
-        """The rows refined, and the label keys that occur in them."""
+    def apply(self, rows: pa.Table, format: Format) -> Refined:
         matched: set[str] = set()
+        bad: dict[int, str] = {}
         if self.zone is not None and "local" in rows.column_names:
             rows = _set(rows, "time", _from_local(rows["time"], rows["local"], self.zone))
+        times = rows["time"].to_numpy()
+        if self.tolerance is not None and len(times):
+            ahead = np.flatnonzero(times > self.clock() + self.tolerance)
+            bad |= dict.fromkeys(ahead.tolist(), FROM_THE_FUTURE)
         if self.keys is not None:
             hit = pc.is_in(rows["key"], value_set=self.keys)
             matched.update(pc.unique(rows["key"].filter(hit)).to_pylist())
             rows = _set(rows, "label", hit.cast(pa.int8()))
-        if self.hosts:
-            for name in ("src", "dst"):
-                rows = _set(rows, name, _renamed(rows[name], self.hosts))
-        return rows, matched
+        counts = Counts()
+        spelling = self.names.spelling(format.exact_names, format.short_names)
+        for name, reason in (("src", NO_SRC), ("dst", NO_DST)):
+            column, missing = self.names.apply(rows[name], times, spelling, counts)
+            rows = rows if column is rows[name] else _set(rows, name, column)
+            bad |= dict.fromkeys(missing.tolist(), reason)
+        return Refined(rows, bad, matched, counts.as_dict(), _not_understood(rows))
+
+
+def _not_understood(rows: pa.Table) -> dict[str, int]:
+    """Words in a label column that are neither malicious nor benign."""
+    if "word" not in rows.column_names:
+        return {}
+    words = rows["word"].filter(pc.and_(rows["label"].is_null(), rows["word"].is_valid()))
+    found = {entry["values"]: entry["counts"] for entry in pc.value_counts(words).to_pylist()}
+    return {visible(word, 40): count for word, count in found.items() if word.strip() not in ("", "-")}
 
 
 def _set(rows: pa.Table, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(name), name, column)
-
-
-def _renamed(column: pa.ChunkedArray, names: dict[str, str]) -> pa.Array:
-    encoded = column.combine_chunks().dictionary_encode()
-    renamed = [names.get(name, name) for name in encoded.dictionary.to_pylist()]
-    return pa.array(renamed, pa.string()).take(encoded.indices)
 
 
 def _from_local(time: pa.ChunkedArray, local: pa.ChunkedArray, zone: ZoneInfo) -> pa.Array:
@@ -93,24 +130,6 @@ def read_labels(path: Path, formats: list[Format]) -> pa.Array:
     if not kept:
         raise LogError("holds no label", where=path, remedy=f"Expected {format.labels}.")
     return pa.array(kept, pa.string())
-
-
-def read_hosts(path: Path) -> dict[str, str]:
-    """Address -> name, from a JSON object or a CSV file of two columns."""
-    text = text_beside(path)
-    if text.lstrip().startswith("{"):
-        try:
-            pairs = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise LogError(f"is not valid JSON ({error})", where=path) from error
-        return {str(address): str(name) for address, name in pairs.items()}
-    names = {}
-    for number, row in enumerate(csv.reader(text.splitlines()), 1):
-        if row and len(row) < 2:
-            raise LogError("needs two columns, address and name", where=path, line=number)
-        if row:
-            names[row[0].strip()] = row[1].strip()
-    return names
 
 
 def read_zone(name: str) -> ZoneInfo:

@@ -71,8 +71,12 @@ def cover(known: dict[str, str], pairs: Pairs) -> Assignment:
     """Place every host of the events: as `known` says, else where most of its events go, else `other`.
 
     Hosts whose neighbours are unplaced too wait for the next pass; ties go to the silo first by name.
-    Hosts of `known` without any event stay.
+    Hosts of `known` without any event stay. A host list need not spell names as `ingest` does: where the
+    case differs, the host of the events counts.
     """
+    present = set(pairs.hosts.tolist())
+    spelt = {host.lower(): host for host in sorted(present)}
+    known = {host if host in present else spelt.get(host.lower(), host): silo for host, silo in known.items()}
     silos = sorted(set(known.values()))
     number = {silo: index for index, silo in enumerate(silos)}
     place = np.array([number.get(known.get(host, ""), -1) for host in pairs.hosts.tolist()], dtype=np.int64)

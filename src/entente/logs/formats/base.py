@@ -178,6 +178,8 @@ class Event:
     """String: why a row cannot be read, beyond a missing time, src or dst."""
     local: Column | None = None
     """Boolean: the time has no zone, so that --timezone applies."""
+    word: Column | None = None
+    """String: the label in the log's own words; those that `label` does not understand are counted."""
     key: Column | None = None
     """String that the lines of a labels file are compared with."""
 
@@ -193,6 +195,10 @@ class Format(ABC):
     """Of two formats that recognise a file, the lower rank wins."""
     ntlm: ClassVar[bool] = False
     """Whether the log says which logons used NTLM."""
+    exact_names: ClassVar[bool] = False
+    """Hosts have names of a published data set, which keep their case and domain."""
+    short_names: ClassVar[bool] = False
+    """The log mixes long and short names of hosts, so that domains are cut off."""
     labels: ClassVar[str] = ""
     """What a labels file for this format holds; empty where there is none."""
 

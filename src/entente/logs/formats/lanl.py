@@ -19,6 +19,7 @@ class LanlAuth(Format):
     )
     ntlm = True
     labels = "redteam.txt: time,user,src,dst"
+    exact_names = True
 
     def recognise(self, head: Head) -> str | None:
         for line in head.lines[:20]:

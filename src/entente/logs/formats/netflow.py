@@ -64,6 +64,7 @@ class NetFlow(Format):
             port=port(text(either(rows, "port"))),
             bytes=added(total, inbound, outbound),
             label=_label(either(rows, "label")),
+            word=text(either(rows, "label")),
             local=rows.local,
         )
 

@@ -31,6 +31,7 @@ class OptcEcar(Format):
         '"hostname":"H","object":"PROCESS","action":"CREATE","actorID":"a","objectID":"o","properties":{}}\n'
     )
     labels = "event ids, alone or as the first column of a CSV"
+    exact_names = True
 
     def recognise(self, head: Head) -> str | None:
         for found in head.objects:

@@ -26,6 +26,7 @@ class Pivoting(Format):
         "0,17,204,50211,445,3200,811,12,9,6,1478500000.25,1478500003.5,0\n"
         "1,204,31,50212,22,900,1811,12,9,6,1478500002000,1478500009000,1\n"
     )
+    exact_names = True
 
     def recognise(self, head: Head) -> str | None:
         names = {name.strip() for name in head.first.split(",")}
@@ -55,5 +56,6 @@ class Pivoting(Format):
             port=port(text(either(rows, "port"))),
             bytes=added(whole(text(either(rows, "in"))), whole(text(either(rows, "out")))),
             label=label(either(rows, "label")),
+            word=text(either(rows, "label")),
             local=rows.local,
         )

@@ -59,6 +59,7 @@ class Csv(Format):
             bytes=whole(value("bytes")),
             outcome=outcome(value("outcome")),
             label=label(value("label")),
+            word=value("label"),
             local=rows.local,
         )
 

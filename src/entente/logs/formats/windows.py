@@ -58,6 +58,7 @@ class Windows(Format):
         '{"EventID":1,"@timestamp":"2020-08-06T15:56:15.265Z","Hostname":"WS6.shire.local","Channel":"Sysmon"}\n'
     )
     ntlm = True
+    short_names = True
 
     def recognise(self, head: Head) -> str | None:
         for found in head.objects:
@@ -194,9 +195,6 @@ def _address(column: Column) -> Column:
 
 
 def _host(column: Column) -> Column:
-    """Lower case, without leading backslashes and, unless it is an address, without the domain."""
-    import ibis
-
+    """Lower case, without leading backslashes; null when it is no place."""
     bare = column.lower().re_replace(r"^\\+", "")
-    numeric = bare.contains(":") | bare.re_search("^[0-9.]+$")
-    return only(ibis.ifelse(numeric, _address(bare), bare.re_replace("[.].*$", "")), ~bare.isin(NOWHERE))
+    return only(bare.re_replace("^::ffff:", ""), ~bare.isin(NOWHERE))

@@ -138,6 +138,7 @@ class Zeek(Format):
                 _connected(value(rows, "conn_state"), value(rows, "proto")),
             ),
             label=_label(either(rows, "label")),
+            word=text(either(rows, "label"), *UNSET),
             filtered=_unwanted(rows._log),
             local=rows.local,
         )

@@ -1,0 +1,17 @@
+"""IP addresses among the names of hosts."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+
+
+def address_of(name: str) -> str | None:
+    """An IP address in its usual spelling, an IPv4 address in IPv6 as the former; None for a name."""
+    if ":" not in name and not name[-1:].isdigit():
+        return None
+    try:
+        found = ip_address(name.strip("[]").split("%", 1)[0])
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return str(mapped or found)
