@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from entente.detection.alerts import Alert
+from entente.detection.budget import DayBudget
 from entente.detection.explanations import technique_hint
 from entente.detection.history import Edges, History
 from entente.detection.policy import AlertPolicy, to_many
@@ -224,6 +227,7 @@ def test_several_events_of_a_pair_and_window_are_one_alert() -> None:
     st.integers(1, 4),
 )
 def test_a_budget_takes_the_highest_scores_of_each_day(rows: list[Row], budget: int) -> None:
+    rows = [(0, "a", "h", 0.0), *rows, (6 * WINDOWS_A_DAY - 1, "a", "h", 0.0)]  # six whole days
     alerts = alerts_of(rows, policy=AlertPolicy(alerts_per_day=budget, exclude=()))
     for day in range(6):
         today = sorted((row[3] for row in rows if row[0] // WINDOWS_A_DAY == day), reverse=True)
@@ -231,8 +235,25 @@ def test_a_budget_takes_the_highest_scores_of_each_day(rows: list[Row], budget: 
         assert found == pytest.approx(today[:budget])
 
 
+@given(st.lists(st.integers(1, 2 * WINDOWS_A_DAY), max_size=6), st.sampled_from([1, 3, 10, 48, 0.5]))
+def test_a_budget_holds_over_days_that_are_read_in_parts(cuts: list[int], budget: float) -> None:
+    rng = np.random.default_rng(0)
+    rows = [(w, s, d, float(rng.random())) for w in range(2 * WINDOWS_A_DAY) for s in "ab" for d in "cdef"]
+    policy, left, found = AlertPolicy(alerts_per_day=budget, exclude=()), None, []
+    bounds = sorted({0, *cuts, 2 * WINDOWS_A_DAY})
+    for low, high in pairwise(bounds):
+        edges = scored([row for row in rows if low <= row[0] < high])
+        raised = raise_alerts(edges, own(edges), [], policy, budget=left)
+        left = raised.budget
+        assert left is not None
+        assert DayBudget.from_dict(json.loads(json.dumps(left.as_dict()))) == left
+        found += raised.alerts
+    for day in range(2):
+        assert sum(a.start // STEP // WINDOWS_A_DAY == day for a in found) == math.ceil(budget)
+
+
 def test_what_is_never_raised_does_not_use_up_the_budget() -> None:
-    rows = [(w, "a", "b", 0.9) for w in range(1, 9)] + [(w, "a", "c", 0.3) for w in range(1, 9)]
+    rows = [(w, "a", "b", 0.9) for w in range(1, 48)] + [(w, "a", "c", 0.3) for w in range(1, 48)]
     policy = AlertPolicy(alerts_per_day=2)
     alerts = alerts_of(rows, earlier((0, "a", "b")), policy=policy)
     assert [(alert.dst, alert.start // STEP) for alert in alerts] == [("c", 1)]

@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.detection.alerts import Alert, Direction, in_order
+from entente.detection.budget import DAY, DayBudget, within_budget
 from entente.detection.explanations import SEVERITIES, View, explain, severity
 from entente.detection.history import Edges, History
-from entente.detection.metrics import MICROSECONDS, SECONDS_PER_DAY
 from entente.detection.policy import AlertPolicy, to_many
 from entente.detection.scored import ScoredEdges
 from entente.detection.table import AlertTable
 from entente.detection.thresholds import Calibration
 
-DAY = SECONDS_PER_DAY * MICROSECONDS
 POOL = 20
 """With a budget, so many times as many edges of a day are looked at, since some are never raised."""
 
@@ -32,6 +31,7 @@ class Raised:
 
     alerts: tuple[Alert, ...]
     excluded: dict[str, int]
+    budget: DayBudget | None = None  # of the last day, where the policy has one
 
 
 def raise_alerts(
@@ -41,12 +41,14 @@ def raise_alerts(
     policy: AlertPolicy,
     calibration: Calibration | None = None,
     reasons: Reasons | None = None,
+    budget: DayBudget | None = None,
 ) -> Raised:
     """The alerts of one silo, in order of time and score.
 
     `own` says which of `scored.hosts` are the silo's own; `history` are its earlier edges, usually those of
     training. The scored edges are history for the windows after them in any case. Everything an alert
-    says is from this one silo's view, so that it is the same whoever asks for it.
+    says is from this one silo's view, so that it is the same whoever asks for it. `budget` is what the
+    call before left of its last day.
     """
     chosen = _chosen(scored, policy)
     past = History(
@@ -65,7 +67,8 @@ def raise_alerts(
         else:
             kept.append(i)
     if policy.alerts_per_day is not None:
-        kept, excluded = _within_budget(scored, kept, policy.alerts_per_day), Counter()
+        kept, budget = within_budget(scored, kept, policy.alerts_per_day, budget)
+        excluded.clear()  # of a pool of high scores, of which most are not raised in any case
     # Several events of one pair and window, highest score first, are one alert.
     kept = list({_edge(scored, i): i for i in reversed(kept)}.values())
     said = [""] * len(kept) if reasons is None else reasons(np.array(kept, dtype=np.int64))
@@ -73,7 +76,7 @@ def raise_alerts(
     alerts = (
         _alert(scored, i, own, past, ranks, calibration, why) for i, why in zip(kept, said, strict=True)
     )
-    return Raised(tuple(sorted(alerts, key=in_order)), dict(excluded))
+    return Raised(tuple(sorted(alerts, key=in_order)), dict(excluded), budget)
 
 
 def joined(raised: Sequence[Raised]) -> AlertTable:
@@ -119,18 +122,6 @@ def _chosen(scored: ScoredEdges, policy: AlertPolicy) -> NDArray[np.int64]:
     places = places[ties]
     found: NDArray[np.int64] = places[np.argsort(-scored.score[places], kind="stable")]
     return found
-
-
-def _within_budget(scored: ScoredEdges, places: Sequence[int], per_day: float) -> list[int]:
-    """The highest scores of each day; `places` come highest score first."""
-    taken: dict[int, set[tuple[int, int, int]]] = {}
-    kept = []
-    for i in places:
-        day = taken.setdefault(int(scored.window[i]) // DAY, set())
-        if len(day) < per_day:
-            day.add(_edge(scored, i))
-            kept.append(i)
-    return kept
 
 
 def _edge(scored: ScoredEdges, i: int) -> tuple[int, int, int]:
