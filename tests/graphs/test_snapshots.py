@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entente.errors import GraphError
-from entente.graphs.augmentation import silo_graph
 from entente.graphs.identity import SharedIndex
+from entente.graphs.silo import silo_graph
 from entente.graphs.snapshots import Timeline, as_static, read_timeline
 from entente.logs.events import write_events
 from entente.logs.schema import EVENT_SCHEMA, MICROSECONDS
@@ -77,7 +77,7 @@ def test_windows_keep_their_place_when_a_silo_is_silent(tmp_path: Path) -> None:
     silo = silo_graph(timeline, own, SharedIndex(timeline.hosts.tolist()))
     assert silo.graph.num_windows == 10
     assert silo.graph.window_of_edge().tolist() == [9]
-    assert silo.names.tolist() == ["c", "d"]
+    assert silo.hosts.names.tolist() == ["c", "d"]
 
 
 @settings(max_examples=40, deadline=None)
@@ -106,12 +106,12 @@ def test_a_silo_sees_exactly_the_edges_that_touch_its_hosts(
     )
     graph = silo.graph
     seen = sorted(
-        (int(t) // MICROSECONDS, str(silo.names[s]), str(silo.names[d]))
+        (int(t) // MICROSECONDS, str(silo.hosts.names[s]), str(silo.hosts.names[d]))
         for t, s, d in zip(graph.time, graph.src, graph.dst, strict=True)
     )
     touches = any if augmentation else all
     assert seen == sorted((t, s, d) for t, s, d, _ in rows if touches(h in mine for h in (s, d)))
-    assert set(silo.names[silo.own].tolist()) <= mine
+    assert set(silo.hosts.names[silo.hosts.own].tolist()) <= mine
     window = graph.window_of_edge()
     assert (graph.time // graph.width == window).all()
     met: list[set[int]] = [set(graph.src[window < t]) | set(graph.dst[window < t]) for t in range(7)]

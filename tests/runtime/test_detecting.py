@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,12 +15,15 @@ from entente.config import Experiment, parse_experiment
 from entente.detection.table import read_table
 from entente.detectors.baselines.base import TIE
 from entente.errors import UsageError
+from entente.graphs.snapshots import read_timeline
 from entente.logs.events import load_events, write_events
 from entente.logs.schema import COLUMNS, MICROSECONDS
-from entente.partition.base import Assignment, write_silos
+from entente.partition.base import Assignment, read_silos, write_silos
+from entente.partition.ownership import UNASSIGNED
 from entente.report import build
 from entente.runs.folder import RunFolder
-from entente.runtime.detecting import detect
+from entente.runtime.assembly import load_dataset
+from entente.runtime.detecting import Night, detect
 from entente.runtime.local import train
 
 
@@ -175,3 +179,122 @@ def test_an_edge_into_a_new_silo_is_critical_in_detect_too(
     assert incident is not None
     (alone,) = {alert.severity for alert in detect(run, run.experiment().data.events, ["south"]).alerts}
     assert alone == "critical"
+
+
+# ---- whose hosts -------------------------------------------------------------------------
+
+
+def strangers(experiment: Experiment, folder: Path, names: tuple[str, str] = ("new-1", "new-2")) -> Path:
+    """The fourth day with some connections between two hosts that nobody has met."""
+    (night,) = nights(experiment, folder, 3.0, 4.0)
+    table = load_events(night, list(COLUMNS), None, None)
+    some = table.slice(0, 5)
+    for column, name in zip(("src", "dst"), names, strict=True):
+        place = some.schema.get_field_index(column)
+        some = some.set_column(place, some.schema.field(column), pa.array([name] * 5, pa.string()))
+    write_events(pa.concat_tables([some, table]), folder / "strangers")
+    return folder / "strangers"
+
+
+def edges(night: Night) -> dict[str, int]:
+    return {finding.silo: finding.edges for finding in night.findings}
+
+
+def test_the_event_table_is_read_once_for_all_silos(
+    run: RunFolder, experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (night,) = nights(experiment, tmp_path, 3.0, 4.0)
+    read: list[tuple[object, ...]] = []
+
+    def scan(*arguments: Any, **more: Any) -> Any:
+        read.append(arguments)
+        return read_timeline(*arguments, **more)
+
+    monkeypatch.setattr("entente.runtime.nights.read_timeline", scan)
+    assert len(detect(run, night).findings) > 1
+    assert len(read) == 1
+
+
+def test_what_two_unknown_hosts_do_is_scored_though_neither_has_a_silo(
+    run: RunFolder, experiment: Experiment, tmp_path: Path
+) -> None:
+    (night,) = nights(experiment, tmp_path, 3.0, 4.0)
+    before, after = edges(detect(run, night)), edges(detect(run, strangers(experiment, tmp_path)))
+    assert after.pop(UNASSIGNED) == 1
+    assert after == before
+
+
+def test_unassigned_hosts_are_remembered_from_night_to_night(
+    run: RunFolder, experiment: Experiment, tmp_path: Path
+) -> None:
+    memory = RunFolder(tmp_path / "memory")
+    first, second = nights(experiment, tmp_path, 3.0, 3.5, 4.0)
+    for night in (first, second):
+        table = load_events(night, list(COLUMNS), None, None)
+        some = table.slice(0, 1)
+        for column in ("src", "dst"):
+            place = some.schema.get_field_index(column)
+            some = some.set_column(place, some.schema.field(column), pa.array([f"new-{column}"], pa.string()))
+        write_events(pa.concat_tables([some, table]), tmp_path / "more")
+        outcome = detect(run, tmp_path / "more", memory=memory)
+        outcome.commit(memory)
+        found = next(f for f in outcome.findings if f.silo == UNASSIGNED)
+        assert found.edges == 1
+        assert found.new_hosts == (2 if night == first else 0)
+
+
+def test_a_newer_host_table_says_whose_a_new_host_is(
+    run: RunFolder, experiment: Experiment, tmp_path: Path
+) -> None:
+    night = strangers(experiment, tmp_path)
+    assert experiment.data.silos is not None
+    assigned = read_silos(experiment.data.silos).as_dict()
+    home = next(iter(assigned.values()))
+    table = tmp_path / "silos.csv"
+    write_silos(table, Assignment.from_mapping({**assigned, "new-1": home, "new-2": home}))
+    old, new = edges(detect(run, night)), edges(detect(run, night, partition=table))
+    assert UNASSIGNED not in new
+    assert new[home] == old[home] + 1
+    write_silos(table, Assignment.from_mapping({"new-1": "mars"}))
+    with pytest.raises(UsageError, match="names no silo of the run"):
+        detect(run, night, partition=table)
+
+
+@pytest.mark.parametrize(("policy", "where"), [("subnet", "porto"), ("lisbon", "lisbon")])
+def test_the_policy_for_unknown_hosts_holds_in_training_and_at_night(
+    tmp_path: Path, policy: str, where: str
+) -> None:
+    day = 86400 * MICROSECONDS
+    hosts = [f"10.0.{site}.{i}" for site in (1, 2) for i in range(4)]
+    pairs = [(a, b) for a in hosts for b in hosts if a != b]
+    rows = [(hour * day // 24 + i, *pair) for hour in range(48) for i, pair in enumerate(pairs)]
+    late = [(2 * day + 5, "10.0.1.77", "10.0.1.78")]
+    for name, chosen in (("events", rows), ("tonight", late)):
+        columns = [pa.array(column) for column in zip(*chosen, strict=True)]
+        write_events(pa.table(columns, names=["time", "src", "dst"]), tmp_path / name)
+    known = {host: "porto" if host.startswith("10.0.1.") else "lisbon" for host in hosts[:-1]}
+    write_silos(tmp_path / "silos.csv", Assignment.from_mapping(known))
+    data = {"train": 86400.0, "window": 3600.0, "unknown_hosts": policy}
+    paths = {"events": str(tmp_path / "events"), "silos": str(tmp_path / "silos.csv")}
+    experiment = parse_experiment({"data": data | paths, "detector": {"name": "first-seen"}})
+    folder = RunFolder(tmp_path / "run")
+    train(experiment, folder, baselines=())
+    # The host that the table leaves out is lisbon's by both policies.
+    assert load_dataset(experiment).silos["lisbon"].hosts.own_hosts == 4
+    found = edges(detect(folder, tmp_path / "tonight"))
+    assert found == {"lisbon": 0, "porto": 0, where: 1}
+
+
+def test_a_silo_without_a_host_table_owns_its_hosts_under_its_own_name(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    """As a deployed silo has it: no partition, and a name other than the default."""
+    data = experiment.data.model_copy(update={"end": 3 * 86400.0, "silos": None})
+    alone = experiment.model_copy(update={"data": data})
+    dataset = load_dataset(alone, ["porto"], home="porto")
+    folder = RunFolder(tmp_path / "run")
+    train(alone, folder, baselines=(), dataset=dataset)
+    (night,) = nights(experiment, tmp_path, 3.0, 4.0)
+    before, after = edges(detect(folder, night)), edges(detect(folder, strangers(experiment, tmp_path)))
+    assert list(after) == ["porto"]
+    assert after["porto"] == before["porto"] + 1

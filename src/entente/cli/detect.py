@@ -22,6 +22,10 @@ def detect(
     silo: Annotated[
         list[str] | None, typer.Option("--silo", metavar="NAME", help="Only this silo; may be repeated.")
     ] = None,
+    partition: Annotated[
+        Path | None,
+        typer.Option("--partition", metavar="FILE", help="A newer table host,silo than the run's."),
+    ] = None,
     sink: Annotated[
         str, typer.Option("--format", metavar="NAME", help="jsonl, ecs, ocsf, stix or cef.")
     ] = "jsonl",
@@ -50,7 +54,7 @@ def detect(
     writer = create(sink)
     check_writable(out)
     memory = RunFolder(state) if state else None
-    night = find(RunFolder(run), events, silo or (), memory)
+    night = find(RunFolder(run), events, silo or (), memory, partition)
     writer.write(out, night.alerts)
     if memory is not None:
         night.commit(memory)  # last: what was not written is found again next time

@@ -25,6 +25,8 @@ class Data(Section):
     """Event directory, as `entente ingest` leaves it."""
     silos: Path | None = None
     """Table host,silo as `entente split` leaves it; without it everything is one silo."""
+    unknown_hosts: str = "unassigned"
+    """Whose a host outside that table is: `unassigned`, `subnet` (most of its /24), or a silo's name."""
     window: float = Field(default=1800.0, gt=0)
     """Seconds of one snapshot (paper: 1800 for LANL, 360 for OpTC)."""
     start: float | None = None

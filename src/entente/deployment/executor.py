@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +93,7 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         return reply
 
     def _build(self, config: Path) -> None:
-        from entente.runtime.assembly import EVERYTHING, Dataset, load_dataset
+        from entente.runtime.assembly import load_dataset
         from entente.runtime.participants import HONEST
 
         experiment = read_experiment(config)
@@ -106,10 +105,7 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         self.folder = RunFolder(self.site.run(run))
         self.memory = SiloMemory(self.folder.path)
         local = self.experiment = self.site.localised(experiment)
-        alone = local.data.silos is None
-        found = load_dataset(local, None if alone else [name])
-        data = replace(found.silos[EVERYTHING if alone else name], name=name)
-        self.dataset = Dataset({name: data}, found.shape)
+        self.dataset = load_dataset(local, [name], home=name)
         self.silo = HONEST.build(local, self.dataset, name)
 
     def _receive(self, task: Task) -> Reply:

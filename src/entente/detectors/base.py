@@ -62,6 +62,8 @@ class Detector(ABC):
     summary: ClassVar[str]
     merged: ClassVar[bool] = True
     """Wants one edge per pair and window (True) or every event as an edge of its own (False)."""
+    reads_context: ClassVar[bool] = False
+    """Wants `TemporalGraph.context`: accounts, kinds, ports and failures of edges. Else it is not read."""
     federated: ClassVar[bool] = True
     """Has weights, so that silos can train it together; a baseline has none."""
     reference: ClassVar[bool] = False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ class Frequent:
     """One event column over the events of each edge: its most frequent values, and how many differ."""
 
     values: NDArray[Any]  # what the codes stand for: names, or port numbers
-    top: Int32  # [edges, TOP]: codes, the most frequent first, ties by name; NOTHING where there are fewer
+    top: Int32  # [edges, <= TOP]: codes, most frequent first, ties by name; NOTHING where there are fewer
     distinct: Int32  # [edges]: how many different values; 0 where no event of the edge has one
 
     def of(self, edge: int) -> tuple[Any, ...]:
@@ -37,6 +37,15 @@ class Frequent:
 
     def __getitem__(self, chosen: Any) -> Frequent:
         return Frequent(self.values, self.top[chosen], self.distinct[chosen])
+
+    def compact(self) -> Frequent:
+        """With only the values that these edges have, in their own order."""
+        used = np.unique(self.top[self.top != NOTHING])
+        used = used[np.argsort(self.values[used], kind="stable")]
+        code = np.full(len(self.values) + 1, NOTHING, dtype=np.int32)  # the last entry is NOTHING's
+        code[used] = np.arange(len(used), dtype=np.int32)
+        widest = min(TOP, int(self.distinct.max(initial=0)))
+        return Frequent(self.values[used], code[self.top[:, :widest]], self.distinct)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,9 +65,22 @@ class EdgeContext:
 
     def __getitem__(self, chosen: Any) -> EdgeContext:
         """The context of the chosen edges: a slice, a mask or numbers of edges."""
+        return self._each(lambda part: part[chosen])
+
+    def compact(self) -> EdgeContext:
+        """With only the names that these edges have: what other edges, or later ones, say is not told."""
+        return replace(self._each(_compact), last_time=self.last_time)
+
+    def _each(self, change: Callable[[Any], Any]) -> EdgeContext:
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        sliced: dict[str, Any] = {name: None if p is None else p[chosen] for name, p in parts.items()}
-        return EdgeContext(**sliced)
+        changed: dict[str, Any] = {name: None if p is None else change(p) for name, p in parts.items()}
+        return EdgeContext(**changed)
+
+
+def _compact(part: Any) -> Any:
+    if isinstance(part, Frequent):
+        return part.compact() if part.distinct.any() else None
+    return part if (part != NOTHING).any() else None
 
 
 class Codes:

@@ -18,7 +18,7 @@ import numpy as np
 
 from entente.config import Graph
 from entente.errors import ConfigError, GraphError
-from entente.graphs.temporal import Int32
+from entente.graphs.temporal import NOBODY, Int32
 
 MINIMUM_SECRET = 16
 
@@ -91,6 +91,17 @@ class KeyedHash:
 
 
 @dataclass(frozen=True, slots=True)
+class Unlisted:
+    """No row for anybody: hosts that came after a shared index was made."""
+
+    table_size: int
+    rows_per_host: int = SharedIndex.rows_per_host
+
+    def rows(self, hosts: Sequence[str]) -> Int32:
+        return np.full((len(hosts), self.rows_per_host), NOBODY, dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True)
 class Collisions:
     """How many hosts cannot be told apart, or share one of their rows, beside what chance predicts."""
 
@@ -139,3 +150,10 @@ def make_identity(config: Graph, all_hosts: Sequence[str]) -> Identity:
             remedy="Make one with `openssl rand -hex 32` and give every silo the same file.",
         )
     return KeyedHash(read_secret(config.secret), config.table_size)
+
+
+def later_identity(config: Graph, table_size: int) -> Identity:
+    """Of hosts that appear after training: a keyed hash has a place for them, a shared index none."""
+    if config.identity == "shared-index":
+        return Unlisted(table_size)
+    return make_identity(config, ())

@@ -104,6 +104,11 @@ class TemporalGraph:
         order = np.lexsort((self.dst, self.src, self.window_of_edge()))
         return replace(self, **self._edge_arrays(order))
 
+    def alone(self, hosts: int) -> TemporalGraph:
+        """The graph with only its first `hosts` nodes, which all its edges are between, and its own names."""
+        context = None if self.context is None else self.context.compact()
+        return replace(self, rows=self.rows[:hosts], context=context)
+
     def known_before(self, window: int) -> int:
         """How many nodes, counted from node 0, there are up to the last one with an edge before `window`."""
         edges = int(self.offsets[window])

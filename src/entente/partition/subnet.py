@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from entente.errors import ConfigError
 from entente.partition.base import read_pairs
 
 BITS = {4: 32, 6: 128}
+NEIGHBOURS = {4: 24, 6: 64}
+"""Per IP version, the prefix within which addresses are taken for neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +24,9 @@ class Subnets:
 
     def silo_of(self, host: str) -> str | None:
         """The silo of an address, or None where no range holds it or the host is not an address."""
-        try:
-            address = ipaddress.ip_address(host)
-        except ValueError:
+        address = _address(host)
+        if address is None:
             return None
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
         number = int(address)
         for version, length, table in self.tables:
             if version == address.version:
@@ -34,6 +34,17 @@ class Subnets:
                 if silo is not None:
                     return silo
         return None
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The host as an address, an IPv4 one written as IPv6 as itself; None where it is a name."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
 
 
 def read_subnets(path: Path) -> Subnets:
@@ -60,6 +71,23 @@ def read_subnets(path: Path) -> Subnets:
             )
     ordered = sorted(tables.items(), key=lambda item: -item[0][1])
     return Subnets(tuple((version, length, table) for (version, length), table in ordered))
+
+
+def neighbourhoods(silo_of: Mapping[str, str]) -> Subnets:
+    """Each /24 (IPv6: /64) that holds one of these addresses, given to the silo with most of them there.
+
+    Ties go to the silo first by name; hosts that are not addresses do not count.
+    """
+    counted: dict[tuple[int, int], Counter[str]] = {}
+    for host, silo in silo_of.items():
+        address = _address(host)
+        if address is not None:
+            bits = int(address) >> (BITS[address.version] - NEIGHBOURS[address.version])
+            counted.setdefault((address.version, bits), Counter())[silo] += 1
+    tables: dict[int, dict[int, str]] = {version: {} for version in NEIGHBOURS}
+    for (version, bits), silos in counted.items():
+        tables[version][bits] = min(silos, key=lambda name: (-silos[name], name))
+    return Subnets(tuple((version, length, tables[version]) for version, length in NEIGHBOURS.items()))
 
 
 def from_subnets(subnets: Subnets, hosts: Iterable[str]) -> dict[str, str]:

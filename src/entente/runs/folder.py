@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from pyarrow import parquet
 
 from entente.artifacts import (
     Arrays,
@@ -28,6 +29,7 @@ from entente.artifacts import (
 )
 from entente.config import Experiment, load_experiment, to_toml
 from entente.errors import UsageError
+from entente.graphs.hosts import HostTable
 from entente.runs.steps import Checkpoints, silo_file
 
 
@@ -99,7 +101,9 @@ class RunFolder:
             models[owner][rest] = array
         return models, facts
 
-    def write_state(self, silo: str, state: Arrays, history: Arrays, facts: Mapping[str, Any]) -> None:
+    def write_state(
+        self, silo: str, state: Arrays, history: Arrays, hosts: HostTable, facts: Mapping[str, Any]
+    ) -> None:
         """A silo's temporal state at the end of the test, so that detection goes on from there.
 
         `history` (window, src, dst) are the edges seen last, with which alerts explain themselves.
@@ -108,16 +112,18 @@ class RunFolder:
         arrays |= {f"history/{name}": array for name, array in history.items()}
         with sealed_directory(self._state(silo)) as folder:
             (folder / "state.safetensors").write_bytes(encode_bundle(facts, arrays))
+            parquet.write_table(hosts.to_arrow(), folder / "hosts.parquet")
 
     def has_state(self, silo: str) -> bool:
         return self._state(silo).exists()
 
-    def read_state(self, silo: str) -> tuple[dict[str, Any], Arrays, Arrays]:
-        """Facts, temporal state and history, as `write_state` was given them."""
+    def read_state(self, silo: str) -> tuple[dict[str, Any], Arrays, Arrays, HostTable]:
+        """Facts, temporal state, history and hosts, as `write_state` was given them."""
         folder = self._state(silo)
         check_sealed(folder)
         facts, arrays = read_bundle(folder / "state.safetensors")
-        return facts, under("state/", arrays), under("history/", arrays)
+        hosts = HostTable.from_arrow(parquet.read_table(folder / "hosts.parquet"))
+        return facts, under("state/", arrays), under("history/", arrays), hosts
 
     def _state(self, silo: str) -> Path:
         return self.path / "state" / silo_file(silo)

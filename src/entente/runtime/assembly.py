@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
 from entente.config import Data, Experiment
@@ -15,13 +14,16 @@ from entente.detectors.base import Detector, GraphShape
 from entente.detectors.ensemble import Ensemble
 from entente.errors import ConfigError, UsageError
 from entente.federation.aggregators.base import Layout
-from entente.graphs.augmentation import SiloGraph, silo_graph
+from entente.graphs.hosts import HostTable
 from entente.graphs.identity import make_identity
-from entente.graphs.snapshots import Timeline, as_static, read_timeline
+from entente.graphs.silo import SiloGraph, silo_graph
+from entente.graphs.snapshots import as_static, read_timeline
 from entente.graphs.temporal import TemporalGraph
+from entente.partition.base import read_silos
+from entente.partition.ownership import BY_SUBNET, UNASSIGNED, Ownership
 
 EVERYTHING = "all"
-"""The only silo's name when there is but one."""
+"""The only silo's name where there is no partition, unless it has one of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,15 +31,10 @@ class SiloData:
     """One silo's graph, cut into training, validation (for the threshold) and test windows."""
 
     name: str
-    names: NDArray[np.str_]
-    own: NDArray[np.bool_]
+    hosts: HostTable
     train: TemporalGraph
     validation: TemporalGraph
     test: TemporalGraph
-
-    @property
-    def own_hosts(self) -> int:
-        return int(self.own.sum())
 
     @property
     def later(self) -> TemporalGraph | None:
@@ -57,41 +54,56 @@ class Dataset:
         return any(silo.test.label is not None for silo in self.silos.values())
 
 
-def load_dataset(experiment: Experiment, only: Collection[str] | None = None) -> Dataset:
-    """Read the events and cut them by silo and by time; `only` limits which silos are built."""
+def load_dataset(
+    experiment: Experiment,
+    only: Collection[str] | None = None,
+    *,
+    home: str = EVERYTHING,
+) -> Dataset:
+    """Read the events and cut them by silo and by time; `only` limits which silos are built.
+
+    Where there is no partition, everything belongs to one silo, `home`.
+    """
     data = experiment.data
-    merged = find(experiment.detector.name).merged
-    timeline = read_timeline(data.events, data.window, data.start, data.end, merged=merged)
+    kind = find(experiment.detector.name)
+    timeline = read_timeline(
+        data.events, data.window, data.start, data.end, merged=kind.merged, context=kind.reads_context
+    )
     identity = make_identity(experiment.graph, timeline.hosts.tolist())
-    owners = silo_owners(experiment, timeline)
-    unknown = sorted(set(only or ()) - set(owners))
+    ownership = silo_owners(experiment, home)
+    owner = ownership.owners(timeline.hosts.tolist())
+    names = [name for name in np.unique(owner).tolist() if ownership.has(name)]
+    unknown = sorted(set(only or ()) - set(names))
     if unknown:
-        raise UsageError(f"there is no silo {unknown[0]!r}", remedy=f"Silos are: {', '.join(owners)}.")
+        raise UsageError(f"there is no silo {unknown[0]!r}", remedy=f"Silos are: {', '.join(names)}.")
     silos = {}
-    for name, own in owners.items():
+    for name in names:
         if only is None or name in only:
-            silo = silo_graph(timeline, own, identity, augmentation=experiment.graph.augmentation)
+            silo = silo_graph(timeline, owner == name, identity, augmentation=experiment.graph.augmentation)
             silos[name] = cut(name, silo, data, static=experiment.graph.static)
     return Dataset(silos, GraphShape(identity.table_size, identity.rows_per_host))
 
 
-def silo_owners(experiment: Experiment, timeline: Timeline) -> dict[str, NDArray[np.bool_]]:
-    """For each silo, which of the timeline's hosts are its own."""
+def silo_owners(experiment: Experiment, home: str = EVERYTHING) -> Ownership:
+    """Which silo each host belongs to; without a partition everything belongs to `home`."""
     if experiment.mode == "non-fl" or experiment.data.silos is None:
-        return {EVERYTHING: np.ones(len(timeline.hosts), dtype=bool)}
-    from entente.partition.base import read_silos
-
+        return Ownership.whole(home)
     assignment = read_silos(experiment.data.silos)
-    silo_of = assignment.as_dict()
-    owner = np.array([silo_of.get(host, "") for host in timeline.hosts.tolist()])
-    return {name: owner == name for name in sorted(assignment.silos) if (owner == name).any()}
+    unknown = experiment.data.unknown_hosts
+    if unknown not in (UNASSIGNED, BY_SUBNET, *assignment.silos):
+        raise ConfigError(
+            f"data.unknown_hosts = {unknown!r} is neither a policy nor a silo",
+            where=experiment.data.silos,
+            remedy=f"Choose {UNASSIGNED}, {BY_SUBNET} or one of: {', '.join(assignment.silos)}.",
+        )
+    return Ownership(assignment.as_dict(), unknown)
 
 
 def cut(name: str, silo: SiloGraph, data: Data, *, static: bool = False) -> SiloData:
     """Training windows first, then validation windows, then the test; nothing overlaps.
 
-    Each part knows the hosts that have been met by its end and none that will only be met later: to train
-    on a future host as one that never does anything would be to be told of the attack.
+    Each part knows the hosts and accounts that have been met by its end and none that will only be met
+    later: to train on a future host as one that never does anything would be to be told of the attack.
     """
     windows = silo.graph.num_windows
     known = min(round(data.train / data.window), windows)
@@ -102,20 +114,15 @@ def cut(name: str, silo: SiloGraph, data: Data, *, static: bool = False) -> Silo
             remedy="Lengthen data.train or shorten data.window.",
         )
     parts = [
-        known_hosts(silo.graph.windows(first, last), silo.graph.known_before(last))
+        silo.graph.windows(first, last).alone(silo.graph.known_before(last))
         for first, last in ((0, fitted), (fitted, known))
     ]
-    parts.append(silo.graph.windows(known))
+    parts.append(silo.graph.windows(known).alone(len(silo.hosts)))
     if static:
         parts = [as_static(part) for part in parts]
     # What the future will call malicious is no business of training.
     train, validation = (replace(part, label=None) for part in parts[:2])
-    return SiloData(name, silo.names, silo.own, train, validation, parts[2])
-
-
-def known_hosts(graph: TemporalGraph, count: int) -> TemporalGraph:
-    """The graph with only its first `count` nodes, which all its edges are between."""
-    return replace(graph, rows=graph.rows[:count])
+    return SiloData(name, silo.hosts, train, validation, parts[2])
 
 
 def initial_model(experiment: Experiment, shape: GraphShape) -> tuple[Layout, Arrays]:

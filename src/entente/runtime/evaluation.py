@@ -19,6 +19,7 @@ from entente.detection.table import AlertTable
 from entente.detection.thresholds import Calibration, learn_threshold
 from entente.detectors import baseline
 from entente.detectors.base import Detector, GraphShape, State
+from entente.graphs.hosts import HostTable
 from entente.graphs.temporal import TemporalGraph
 from entente.runtime.assembly import Dataset, SiloData
 
@@ -71,7 +72,7 @@ def raise_from(dataset: Dataset, evaluation: Evaluation, detectors: Mapping[str,
     raised = [
         raise_alerts(
             evaluation.scored[name],
-            silo.own,
+            silo.hosts.own,
             [edge_columns(silo.train), edge_columns(silo.validation)],
             policy,
             evaluation.calibrations[name],
@@ -106,21 +107,16 @@ def score_silo(silo: SiloData, detector: Detector, false_alarms: float) -> SiloS
 
 def label_scores(silo: SiloData, scores: NDArray[np.float32], threshold: float) -> ScoredEdges:
     """The test edges of a silo with their scores."""
-    return score_columns(silo.name, silo.names, silo.own, silo.test, scores, threshold)
+    return score_columns(silo.name, silo.hosts, silo.test, scores, threshold)
 
 
 def score_columns(
-    silo: str,
-    names: NDArray[np.str_],
-    own: NDArray[np.bool_],
-    graph: TemporalGraph,
-    scores: NDArray[np.float32],
-    threshold: float,
+    silo: str, hosts: HostTable, graph: TemporalGraph, scores: NDArray[np.float32], threshold: float
 ) -> ScoredEdges:
     """The edges of a silo's graph with their scores; raised is what exceeds the silo's threshold."""
     window, src, dst = edge_columns(graph)
     return ScoredEdges(
-        hosts=names,
+        hosts=hosts.names,
         silos=(silo,),
         thresholds=(threshold,),
         width=graph.width,
@@ -129,7 +125,7 @@ def score_columns(
         dst=dst,
         score=scores,
         silo=np.zeros(len(scores), dtype=np.int16),
-        own_source=own[src],
+        own_source=hosts.own[src],
         alert=scores > np.float32(threshold),
         label=graph.label,
     )

@@ -86,14 +86,11 @@ def finish(
     for name, silo in dataset.silos.items():
         test = silo.test
         memory = {
-            "hosts": silo.names.tolist(),
-            "own": silo.own.tolist(),
-            "rows": test.rows.tolist(),
             "until": test.start + test.width * test.num_windows,
             "calibration": evaluation.calibrations[name].as_dict(),
         }
         history = recent_edges(silo.train, silo.validation, silo.test)
-        folder.write_state(name, evaluation.states[name], history, memory)
+        folder.write_state(name, evaluation.states[name], history, silo.hosts, memory)
     write_scores(folder.path / "scores.parquet", evaluation.scored.values())
     table = raise_from(dataset, evaluation, detectors)
     alerts = complete(table.alerts, experiment.data.events)

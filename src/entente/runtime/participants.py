@@ -38,7 +38,7 @@ class Participants:
     def build(self, experiment: Experiment, dataset: Dataset, name: str) -> Participant:
         if name not in self.silos:
             data, detector = dataset.silos[name], make_detector(experiment, dataset.shape)
-            return Silo(name, detector, data.train, data.own_hosts, experiment.seed, data.later)
+            return Silo(name, detector, data.train, data.hosts.own_hosts, experiment.seed, data.later)
         module, _, function = self.make.partition(":")
         try:
             make = getattr(import_module(module), function)

@@ -55,7 +55,7 @@ def play(experiment: Experiment, dataset: Dataset, name: str, *, attack: dict[st
         name,
         detector,
         data.train,
-        data.own_hosts,
+        data.hosts.own_hosts,
         experiment.seed,
         future=data.test,
         later=data.later,

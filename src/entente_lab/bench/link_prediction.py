@@ -119,9 +119,7 @@ def answer(
     """Anomaly scores, from a detector that has seen everything before the test, hidden hosts excepted."""
     candidates = question.candidates
     if answering.name != asking.name:
-        by_name = np.argsort(answering.names)
-        place = np.searchsorted(answering.names, asking.names, sorter=by_name)
-        number = by_name[place].astype(np.int32)
+        number = answering.hosts.numbers(asking.hosts.names)
         candidates = Candidates(
             candidates.window, number[candidates.src], number[candidates.dst], candidates.time
         )

@@ -1,4 +1,4 @@
-"""A silo's own graph out of a timeline: its hosts, and one hop beyond."""
+"""A silo's own graph out of a timeline, in training and night after night: its hosts, and one hop beyond."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from entente.graphs.hosts import UNKNOWN, HostTable
 from entente.graphs.identity import Identity
 from entente.graphs.snapshots import Timeline
 from entente.graphs.temporal import Int32, Int64, TemporalGraph
@@ -14,38 +15,42 @@ from entente.graphs.temporal import Int32, Int64, TemporalGraph
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SiloGraph:
-    """A temporal graph with the names behind its node numbers; the names stay in the silo."""
+    """A temporal graph with the hosts behind its node numbers; their names stay in the silo."""
 
     graph: TemporalGraph
-    names: NDArray[np.str_]  # of node 0, 1, ...
-    own: NDArray[np.bool_]  # whether the node belongs to the silo
-
-    @property
-    def own_hosts(self) -> int:
-        return int(self.own.sum())
+    hosts: HostTable
 
 
 def silo_graph(
-    timeline: Timeline, own: NDArray[np.bool_], identity: Identity, *, augmentation: bool = True
+    timeline: Timeline,
+    own: NDArray[np.bool_],
+    identity: Identity,
+    *,
+    known: HostTable | None = None,
+    augmentation: bool = True,
 ) -> SiloGraph:
     """The edges a silo sees; `own` says for each of the timeline's hosts whether it is the silo's.
 
     With 1-hop augmentation these are all edges that touch an own host, else those between own hosts.
-    Nodes are numbered in the order in which the silo meets them, within a window in the order of the
-    timeline's hosts: what is known at any moment are the first so many. Own hosts without an edge come last.
+    Hosts of `known` keep their numbers. New ones are numbered in the order in which the silo meets them,
+    within a window in the order of the timeline's hosts: what is known at any moment are the first so
+    many. New own hosts without an edge come last. `identity` gives the rows of new hosts.
     """
+    if known is None:
+        known = HostTable.empty(identity.rows_per_host)
     from_own, to_own = own[timeline.src], own[timeline.dst]
     keep = from_own | to_own if augmentation else from_own & to_own
     src, dst = timeline.src[keep], timeline.dst[keep]
     offsets = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))[timeline.offsets]
     met = _first_windows(offsets, src, dst, len(timeline.hosts))
-    present = np.flatnonzero(own | (met < timeline.num_windows))
-    order = present[np.argsort(met[present], kind="stable")]
-    number = np.empty(len(timeline.hosts), dtype=np.int32)
-    number[order] = np.arange(len(order), dtype=np.int32)
-    names = timeline.hosts[order]
+    number = known.numbers(timeline.hosts)
+    new = np.flatnonzero((own | (met < timeline.num_windows)) & (number == UNKNOWN))
+    new = new[np.argsort(met[new], kind="stable")]
+    number[new] = len(known) + np.arange(len(new), dtype=np.int32)
+    names = timeline.hosts[new]
+    hosts = known.extend(names, own[new], identity.rows(names.tolist()))
     graph = TemporalGraph(
-        rows=identity.rows(names.tolist()),
+        rows=hosts.rows,
         table_size=identity.table_size,
         start=timeline.start,
         width=timeline.width,
@@ -56,9 +61,9 @@ def silo_graph(
         weight=timeline.weight[keep],
         label=None if timeline.label is None else timeline.label[keep],
         merged=timeline.merged,
-        context=None if timeline.context is None else timeline.context[keep],
+        context=None if timeline.context is None else timeline.context[keep].compact(),
     )
-    return SiloGraph(graph.in_order(), names, own[order])
+    return SiloGraph(graph.in_order(), hosts)
 
 
 def _first_windows(offsets: Int64, src: Int32, dst: Int32, hosts: int) -> Int64:

@@ -1,0 +1,184 @@
+"""New events as each silo sees them, going on from what it remembers: the graphs that `detect` scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from entente.artifacts import Arrays
+from entente.config import Experiment
+from entente.detectors import find
+from entente.detectors.base import GraphShape, State
+from entente.errors import UsageError
+from entente.graphs.hosts import HostTable
+from entente.graphs.identity import later_identity
+from entente.graphs.silo import silo_graph
+from entente.graphs.snapshots import Timeline, read_timeline
+from entente.graphs.temporal import TemporalGraph
+from entente.logs.events import read_manifest
+from entente.logs.schema import MICROSECONDS
+from entente.partition.base import read_silos
+from entente.partition.ownership import UNASSIGNED, Ownership
+from entente.runs.folder import RunFolder
+
+
+def no_edges() -> Arrays:
+    """The history of a silo that has seen nothing yet."""
+    return {
+        "window": np.empty(0, dtype=np.int64),
+        "src": np.empty(0, dtype=np.int32),
+        "dst": np.empty(0, dtype=np.int32),
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiloPast:
+    """What a silo remembers after its last window."""
+
+    until: int
+    """End of the last window that was scored, microseconds."""
+    hosts: HostTable
+    state: State | None = None
+    """The detector's; None before the first window."""
+    history: Arrays = field(default_factory=no_edges)
+    """The last edges: window, src, dst."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What training left for good, such as the calibration of scores."""
+
+    def store(self, folder: RunFolder, silo: str) -> None:
+        """Keep it as the silo's state; without a detector's state there is nothing to go on from."""
+        facts = {**self.facts, "until": self.until}
+        folder.write_state(silo, self.state or {}, self.history, self.hosts, facts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiloNight:
+    """One silo's view of new windows; `graph` is None where no event is new."""
+
+    silo: str
+    judge: str
+    """The silo whose model and threshold are used: itself, or the largest one for unassigned hosts."""
+    before: SiloPast
+    hosts: HostTable
+    """The hosts known before, and the new ones after them."""
+    graph: TemporalGraph | None
+
+    @property
+    def new_hosts(self) -> int:
+        return len(self.hosts) - len(self.before.hosts)
+
+    @property
+    def until(self) -> int:
+        graph = self.graph
+        return self.before.until if graph is None else graph.start + graph.num_windows * graph.width
+
+
+@dataclass(frozen=True, slots=True)
+class NightRequest:
+    """What is to be scored: which run's silos, on which events."""
+
+    run: RunFolder
+    events: Path
+    silos: Sequence[str] = ()
+    """All of the run's by default, and then also what happens among hosts that no silo owns."""
+    memory: RunFolder | None = None
+    """Where a silo goes on from; from the end of the run where this has nothing of it."""
+    partition: Path | None = None
+    """A newer table host,silo than the one of the run."""
+
+
+def read_past(request: NightRequest, silo: str) -> SiloPast | None:
+    """What the silo remembers, in the given memory or else in the run; None where neither knows it."""
+    for folder in (request.memory, request.run):
+        if folder is not None and folder.has_state(silo):
+            facts, state, history, hosts = folder.read_state(silo)
+            return SiloPast(int(facts["until"]), hosts, state, history, facts)
+    return None
+
+
+def nights(
+    request: NightRequest, experiment: Experiment, shape: GraphShape, known: Sequence[str]
+) -> Iterator[SiloNight]:
+    """The new windows of each silo that is asked about, the event table being read once for all of them.
+
+    `known` are the silos of the run. A host that no table assigns belongs to whom `data.unknown_hosts` says;
+    what happens among hosts without an owner is the last night, under the name UNASSIGNED.
+    """
+    for name in request.silos:
+        if name not in known:
+            raise UsageError(f"the run has no silo {name!r}", remedy=f"It has: {', '.join(known)}.")
+    pasts = {name: past for name in known if (past := read_past(request, name)) is not None}
+    ownership = _ownership(request, experiment, pasts)
+    largest = max(sorted(pasts), key=lambda name: pasts[name].hosts.own_hosts)
+    timelines: dict[int, Timeline | None] = {}
+    wanted = list(request.silos or known)
+    if not request.silos and UNASSIGNED not in known:
+        wanted.append(UNASSIGNED)
+        start = min(past.until for past in pasts.values())
+        fresh = SiloPast(start, HostTable.empty(shape.rows_per_host))
+        pasts[UNASSIGNED] = read_past(request, UNASSIGNED) or fresh
+    for name in wanted:
+        before = pasts[name]
+        if before.until not in timelines:
+            timelines[before.until] = _read(experiment, request.events, before.until)
+        night = _night(name, before, timelines[before.until], ownership, experiment, shape)
+        if name in known:
+            yield night
+        elif before.state is not None or (night.graph is not None and night.graph.num_edges):
+            yield SiloNight(name, largest, night.before, night.hosts, night.graph)
+
+
+def _night(
+    name: str,
+    before: SiloPast,
+    timeline: Timeline | None,
+    ownership: Ownership,
+    experiment: Experiment,
+    shape: GraphShape,
+) -> SiloNight:
+    known = before.hosts.owning(ownership.owners(before.hosts.names.tolist()) == name)
+    if timeline is None:
+        return SiloNight(name, name, before, known, None)
+    found = silo_graph(
+        timeline,
+        ownership.owners(timeline.hosts.tolist()) == name,
+        later_identity(experiment.graph, shape.table_size),
+        known=known,
+        # An edge with an owner at one end is that silo's to score.
+        augmentation=experiment.graph.augmentation and name != UNASSIGNED,
+    )
+    return SiloNight(name, name, before, found.hosts, found.graph)
+
+
+def _ownership(request: NightRequest, experiment: Experiment, pasts: Mapping[str, SiloPast]) -> Ownership:
+    """By the newer table where there is one, else by what the silos remember of their hosts."""
+    if request.partition is not None:
+        assignment = read_silos(request.partition)
+        if not set(assignment.silos) & set(pasts):
+            raise UsageError(
+                "names no silo of the run", where=request.partition, remedy=f"It has: {', '.join(pasts)}."
+            )
+        return Ownership(assignment.as_dict(), experiment.data.unknown_hosts)
+    if len(pasts) == 1 and (experiment.mode == "non-fl" or experiment.data.silos is None):
+        return Ownership.whole(next(iter(pasts)))
+    silo_of = {
+        host: name for name, past in pasts.items() for host in past.hosts.names[past.hosts.own].tolist()
+    }
+    table = experiment.data.silos
+    if table is not None and table.is_file():  # it may also name hosts that nobody has met yet
+        silo_of = read_silos(table).as_dict() | silo_of
+    return Ownership(silo_of, experiment.data.unknown_hosts)
+
+
+def _read(experiment: Experiment, events: Path, until: int) -> Timeline | None:
+    """Whole windows from `until` on, None where no event is that late: earlier ones have been scored."""
+    if read_manifest(events).last_time < until:
+        return None
+    kind, start = find(experiment.detector.name), until / MICROSECONDS
+    return read_timeline(
+        events, experiment.data.window, start, merged=kind.merged, context=kind.reads_context
+    )
