@@ -109,9 +109,13 @@ def check_writable(path: Path) -> None:
         raise StorageError(reason, where=path, remedy="Name a file in a directory that can be written.")
 
 
-def write_text(path: Path, text: str) -> None:
+def write_bytes(path: Path, data: bytes) -> None:
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -137,8 +141,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    with replacing(path) as temporary:
-        temporary.write_bytes(array_bytes(arrays))
+    write_bytes(path, array_bytes(arrays))
 
 
 def read_arrays(path: Path) -> Arrays:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from entente.cli import main
 from entente.config import Experiment, to_toml
+from entente.detection.metrics import Metrics
+from entente.runs.folder import RunFolder
+from entente.runs.records import RunMetrics
 
 
 @pytest.fixture
@@ -16,9 +21,11 @@ def run_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "experiment.toml").write_text(to_toml(Experiment(name="small")))
-    overall = {"ap": 0.4, "auc": 0.9, "recall": 0.5, "positives": 8, "alerts_per_day": 3.0, "edges": 100}
-    metrics = {"overall": overall, "per_silo": {}, "baselines": {"first-seen": {"ap": 0.1}}}
-    (folder / "metrics.json").write_text(json.dumps(metrics))
+    unknown: dict[str, Any] = dict.fromkeys((field.name for field in fields(Metrics)), None)
+    known = {"ap": 0.4, "auc": 0.9, "recall": 0.5, "positives": 8, "alerts_per_day": 3.0, "recall_at": {}}
+    overall = Metrics(**(unknown | known | {"edges": 100}))
+    rule = replace(overall, ap=0.1)
+    RunFolder(folder).write_metrics(RunMetrics(overall=overall, per_silo={}, baselines={"first-seen": rule}))
     return folder
 
 

@@ -207,7 +207,7 @@ class Lab:
 
     @staticmethod
     def took_part(run: RunFolder, silo: str) -> list[bool]:
-        return [not r["silos"][silo].get("refused") for r in run.rounds() if r["kind"] == "train"]
+        return [silo not in r.refused for r in run.rounds() if r.trained]
 
     def close(self) -> None:
         for kit in self.kits.values():

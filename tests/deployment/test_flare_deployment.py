@@ -19,7 +19,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from entente.artifacts import read_json
 from entente.config import Experiment, load_experiment
 from entente.deployment import policy, process
 from entente.deployment.audit import read, verify, witness
@@ -50,10 +49,10 @@ def test_every_silo_has_the_model_with_a_threshold_of_its_own_and_can_detect(lab
     central = lab.run(lab.root / "same.toml")
     for silo in SILOS:
         run = RunFolder(lab.kits[silo] / "runs" / central.path.name)
-        models, facts = run.read_model()
+        models, card = run.read_model()
         assert lab.same(central, models[""])
-        assert list(facts["thresholds"]) == [silo]
-        assert set(read_json(run.path / "metrics.json")["per_silo"]) == {silo}
+        assert list(card.thresholds) == [silo]
+        assert set(run.metrics().per_silo) == {silo}
     later = pa.table({"time": [2_500_000_000], "src": ["west-00"], "dst": ["newcomer"]})
     write_events(later, lab.root / "later")
     run_folder = lab.kits["west"] / "runs" / central.path.name

@@ -27,10 +27,10 @@ def test_over_sized_damaged_and_late_updates_are_refused_by_name_and_the_rounds_
     lab.behave("west")
     assert done.returncode == 0, done.stderr
     run = lab.run(experiment)
-    records = [record for record in run.rounds() if record["kind"] == "train"]
-    assert "over-sized" in records[0]["silos"]["west"]["refused"]
-    assert "damaged" in records[1]["silos"]["west"]["refused"]
-    assert "deadline" in records[2]["silos"]["west"]["refused"]
+    records = [record for record in run.rounds() if record.trained]
+    assert "over-sized" in records[0].refused["west"]
+    assert "damaged" in records[1].refused["west"]
+    assert "deadline" in records[2].refused["west"]
     assert all(lab.took_part(run, "east"))
     refused = [e for _, e in read(lab.coordinator.audit.path) if e["event"] == "update-refused"]
     assert {entry["silo"] for entry in refused} == {"west"}

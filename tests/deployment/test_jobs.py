@@ -225,7 +225,7 @@ def test_a_job_gives_the_model_of_the_plain_loop(site: Site, experiment: Experim
     stored = read_arrays(run / "model.safetensors")
     assert all(transport.delivered[name].tobytes() == array.tobytes() for name, array in stored.items())
     assert RunState(run).read()["phase"] == "done"
-    assert len([r for r in RunFolder(run).rounds() if r["kind"] == "train"]) == ROUNDS
+    assert len([r for r in RunFolder(run).rounds() if r.trained]) == ROUNDS
     events = verify(site.audit.path).events
     assert events["run-started"] == events["run-done"] == 1
     assert events["step"] >= ROUNDS + 1
@@ -264,7 +264,7 @@ def test_killed_between_answer_and_checkpoint_gives_the_same_bits(
     assert run_job(site, experiment, "job-2", FakeTransport(experiment, tmp_path)) == "done"
     run = site.run(run_name(experiment))
     assert _same_as_in_one_process(run, experiment)
-    rounds = [r["round"] for r in RunFolder(run).rounds()]
+    rounds = [r.round for r in RunFolder(run).rounds()]
     assert rounds == sorted(set(rounds))
 
 
@@ -276,9 +276,9 @@ def test_a_returned_silo_ends_the_job_for_a_new_one_and_then_takes_part(
     assert RunState(site.run(run_name(experiment))).read()["phase"] == "rejoin"
     assert run_job(site, experiment, "job-2", FakeTransport(experiment, tmp_path)) == "done"
     took = [
-        not record["silos"]["west"].get("refused")
+        "west" not in record.refused
         for record in RunFolder(site.run(run_name(experiment))).rounds()
-        if record["kind"] == "train"
+        if record.trained
     ]
     assert False in took
     assert took[-1]

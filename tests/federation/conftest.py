@@ -14,6 +14,7 @@ from entente.errors import EntenteError
 from entente.federation.aggregators.base import Layout
 from entente.federation.coordinator import Coordinator
 from entente.federation.messages import Reply, Task, pack, unpack
+from entente.federation.records import RoundRecord
 from entente.federation.silo import Silo
 from entente.graphs.temporal import TemporalGraph
 
@@ -111,7 +112,7 @@ class Federated:
         self.names = [f"s{k}" for k in range(silos)]
         self.coordinator = self.new_coordinator()
         self.silos = {name: self.new_silo(name) for name in self.names}
-        self.records: list[dict[str, Any]] = []
+        self.records: list[RoundRecord] = []
 
     def new_coordinator(self) -> Coordinator:
         model = Pull()

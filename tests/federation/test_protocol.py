@@ -10,12 +10,12 @@ import numpy as np
 def test_a_run_ends_with_a_trained_best_model(federated) -> None:
     run = federated().run()
     assert run.coordinator.stopped == "all 4 rounds are done"
-    assert [record["round"] for record in run.records] == [1, 2, 3, 4, 5]
-    assert [record["kind"] for record in run.records] == ["train"] * 4 + ["validate"]
-    scores = [record["validation"]["ap"] for record in run.records]
+    assert [record.round for record in run.records] == [1, 2, 3, 4, 5]
+    assert [record.kind for record in run.records] == ["train"] * 4 + ["validate"]
+    scores = [record.validation.ap for record in run.records]
     assert run.coordinator.best_round == int(np.argmax(scores))
     assert scores[-1] > scores[0]
-    json.dumps(run.records, allow_nan=False)
+    json.dumps([record.to_json() for record in run.records], allow_nan=False)
 
 
 def test_the_bootstrap_learns_the_total_and_not_the_counts(federated) -> None:
@@ -28,6 +28,6 @@ def test_the_bootstrap_learns_the_total_and_not_the_counts(federated) -> None:
         return replies
 
     run.run(watch)
-    assert run.coordinator.bootstrap["hosts"] == 3 + 4 + 5 + 6
+    assert run.coordinator.bootstrap.hosts == 3 + 4 + 5 + 6
     assert min(seen) > 10**6
     assert sum(seen) % 2**64 == 18

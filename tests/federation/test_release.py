@@ -22,14 +22,14 @@ def constant(rule: str) -> dict[str, bool]:
 def test_central_noise_is_scaled_to_the_sensitivity_of_the_round(federated) -> None:
     privacy = Privacy(mechanism="central", sigma=2.0)
     run = federated(silos=4, privacy=privacy, options=CONSTANT).run()
-    lines = [record["privacy"] for record in run.records if record["kind"] == "train"]
+    lines = [record.privacy for record in run.records if record.trained]
     for line in lines:
-        assert line["sensitivity"] == pytest.approx(2 * (0.8 + 0.2 * 5) * 5 / 4)
-        assert line["deviation"] == pytest.approx(2.0 * line["sensitivity"])
-    epsilons = [line["epsilon"] for line in lines]
+        assert line.sensitivity == pytest.approx(2 * (0.8 + 0.2 * 5) * 5 / 4)
+        assert line.deviation == pytest.approx(2.0 * line.sensitivity)
+    epsilons = [line.epsilon for line in lines]
     assert epsilons == sorted(epsilons)
-    assert epsilons[-1] == run.coordinator.privacy_report()["epsilon"]
-    assert run.coordinator.privacy_report()["releases"] == 4
+    assert epsilons[-1] == run.coordinator.privacy_report().epsilon
+    assert run.coordinator.privacy_report().releases == 4
 
 
 def test_a_round_below_quorum_releases_nothing(federated) -> None:
@@ -37,19 +37,19 @@ def test_a_round_below_quorum_releases_nothing(federated) -> None:
     while run.coordinator.next_task().kind != "train":
         run.step()
     run.step(lambda task, replies: replies[:1])
-    assert run.coordinator.privacy_report()["releases"] == 0
+    assert run.coordinator.privacy_report().releases == 0
 
 
 def test_weak_noise_says_that_it_guarantees_nothing(federated) -> None:
     run = federated(privacy=Privacy(mechanism="weak", sigma=1.0)).run()
     report = run.coordinator.privacy_report()
-    assert report["epsilon"] is None
-    assert report["guarantee"].startswith("no guarantee")
-    assert run.records[0]["privacy"]["deviation"] == pytest.approx(0.001)
+    assert report.epsilon is None
+    assert report.guarantee.startswith("no guarantee")
+    assert run.records[0].privacy.deviation == pytest.approx(0.001)
 
 
 def test_without_noise_no_guarantee_is_claimed(federated) -> None:
-    assert federated().coordinator.privacy_report()["guarantee"].startswith("no guarantee")
+    assert federated().coordinator.privacy_report().guarantee.startswith("no guarantee")
 
 
 CALIBRATED = {
@@ -99,9 +99,9 @@ def test_central_noise_refuses_a_bound_that_depends_on_the_silos(federated) -> N
 def test_clipping_and_weak_noise_go_with_any_rule(federated, rule: str, mechanism: str) -> None:
     run = federated(rule=rule, privacy=Privacy(mechanism=mechanism, clip=0.05), rounds=2).run()
     for record in run.records[:2]:
-        for entry in record["silos"].values():
-            assert entry["clipped"] is True
-            assert entry["norm"] > 0.05
+        for entry in record.silos.values():
+            assert entry.clipped is True
+            assert entry.norm > 0.05
     assert all(np.isfinite(w).all() for w in run.coordinator.weights.values())
 
 
@@ -142,5 +142,5 @@ def test_seeded_noise_is_said_to_protect_from_nobody_who_knows_the_seed(federate
         ).coordinator.privacy_report()
         for kind in ("seeded", "secret")
     )
-    assert "knows the seed" in seeded["guarantee"]
-    assert "knows the seed" not in secret["guarantee"]
+    assert "knows the seed" in seeded.guarantee
+    assert "knows the seed" not in secret.guarantee

@@ -38,8 +38,8 @@ def outcome(run) -> tuple[Any, ...]:
         c.round,
         c.best_round,
         c.stopped,
-        json.dumps(c.privacy_report()),
-        json.dumps(c.bootstrap),
+        c.privacy_report().model_dump_json(),
+        c.bootstrap.model_dump_json(),
     )
 
 
@@ -104,8 +104,8 @@ def test_a_silo_that_lost_its_key_makes_the_sum_start_again(federated) -> None:
     run.step()
     assert isinstance(run.coordinator.next_task(), KeyTask)
     run.run()
-    assert run.coordinator.bootstrap["hosts"] == 18
-    assert run.coordinator.bootstrap["notes"] == []
+    assert run.coordinator.bootstrap.hosts == 18
+    assert run.coordinator.bootstrap.notes == ()
 
 
 def test_a_silo_that_stays_away_is_left_out_of_the_sum_and_named(federated) -> None:
@@ -113,8 +113,8 @@ def test_a_silo_that_stays_away_is_left_out_of_the_sum_and_named(federated) -> N
     run.step()
     del run.silos["s3"]
     run.run()
-    assert run.coordinator.bootstrap["hosts"] == 3 + 4 + 5
-    assert "count: went on without s3" in run.coordinator.bootstrap["notes"]
+    assert run.coordinator.bootstrap.hosts == 3 + 4 + 5
+    assert "count: went on without s3" in run.coordinator.bootstrap.notes
     assert run.coordinator.round == 4
 
 
@@ -136,7 +136,7 @@ def test_a_sum_of_fewer_than_three_of_many_is_never_made(federated) -> None:
 )
 def test_what_does_not_stay_secret_is_said_in_the_first_record(federated, settings_, note: str) -> None:
     record = federated(**settings_).run().records[0]
-    assert any(note in line for line in record["bootstrap"]["notes"])
+    assert any(note in line for line in record.bootstrap.notes)
 
 
 @pytest.mark.parametrize("rule", ["fedavg", "fedprox", "fedopt", "median", "krum"])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+from entente.federation.records import RoundRecord, SiloRecord
 from entente.federation.watch import Watch
 
 
-def record(round_: int, **silos: dict[str, Any]) -> dict[str, Any]:
-    usual = {"norm": 1.0, "shared": 0.5, "refused": None}
-    return {"kind": "train", "round": round_, "silos": {name: usual | silo for name, silo in silos.items()}}
+def record(round_: int, kind: Literal["train", "validate"] = "train", **silos: dict[str, Any]) -> RoundRecord:
+    usual = {"norm": 1.0, "shared": 0.5}
+    entries = {name: SiloRecord(**(usual | silo)) for name, silo in silos.items()}
+    return RoundRecord(kind=kind, id=round_, round=round_, attempt=1, validation=None, silos=entries)
 
 
 def test_a_loud_silo_is_named_from_its_second_round_on() -> None:

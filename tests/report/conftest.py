@@ -15,8 +15,10 @@ import pytest
 from entente.config import Experiment, to_toml
 from entente.detection.alerts import Alert
 from entente.detection.incidents import assign_incidents
-from entente.detection.metrics import evaluate
+from entente.detection.metrics import Metrics, evaluate
 from entente.detection.table import write_table
+from entente.runs.folder import RunFolder
+from entente.runs.records import RunMetrics
 
 WIDTH = 1800
 THRESHOLD = 0.42
@@ -97,11 +99,14 @@ def make_rounds(rounds: int = 12, seed: int = 0) -> list[dict[str, Any]]:
                 "seconds": 1.2 + k,
             }
         if i == 7:
-            silos["osaka"] = {"refused": "an update that is not finite", "bytes_up": 410_000}
+            silos["osaka"] = {"refused": "an update that is not finite"}
         quality = 1 - np.exp(-i / 4)
         records.append(
             {
+                "kind": "train",
+                "id": i,
                 "round": i,
+                "attempt": 1,
                 "loss": 1.4 * float(np.exp(-i / 5)) + 0.2,
                 "validation": {"ap": 0.55 + 0.4 * quality, "auc": 0.6 + 0.38 * quality},
                 "silos": silos,
@@ -118,22 +123,22 @@ def make_run(folder: Path, columns: dict[str, Any] | None = None, **more: Any) -
     (folder / "experiment.toml").write_text("# entente 0.1.0, torch 2.13.0, numpy 2.4.0\n" + toml)
     silo = np.array(columns["silo"])
 
-    def figures(keep: Any, score: Any, threshold: float) -> dict[str, Any]:
+    def figures(keep: Any, score: Any, threshold: float) -> Metrics:
         part = columns["window"][keep], columns["label"][keep]
-        return evaluate(score[keep], part[1], part[0], threshold, WIDTH).as_dict()
+        return evaluate(score[keep], part[1], part[0], threshold, WIDTH)
 
     rng, everything = np.random.default_rng(1), np.ones(len(silo), dtype=bool)
-    metrics = {
-        "overall": figures(everything, columns["score"], 0.42),
-        "per_silo": {
+    metrics = RunMetrics(
+        overall=figures(everything, columns["score"], 0.42),
+        per_silo={
             site: figures(silo == site, columns["score"], 0.42) for site in SITES if (silo == site).any()
         },
-        "baselines": {
+        baselines={
             rule: figures(everything, columns["score"] + noise * rng.random(len(silo)), 0.42 + noise)
             for rule, noise in RULES.items()
         },
-    }
-    (folder / "metrics.json").write_text(json.dumps(metrics))
+    )
+    RunFolder(folder).write_metrics(metrics)
     (folder / "rounds.jsonl").write_text("".join(json.dumps(record) + "\n" for record in make_rounds()))
     pq.write_table(pa.table(columns), folder / "scores.parquet")
     write_table(folder / "alerts.parquet", make_alerts(columns), {"known-pairs": 2})

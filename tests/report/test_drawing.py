@@ -9,6 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entente.federation.records import RoundRecord, SiloRecord
 from entente.report.attack import attack_graph, numbered
 from entente.report.charts import Frame, Line, contribution_grid, line_chart, ticks
 from entente.report.data import AttackEdge, Points
@@ -97,11 +98,10 @@ def test_end_labels_do_not_cover_each_other() -> None:
 
 
 def test_the_grid_has_a_cell_per_silo_and_round_and_marks_what_was_refused() -> None:
-    rounds = [
-        {"round": i, "silos": {f"s{k}": {"r": 0.1 * k, "clipped": k == 2} for k in range(20)}} for i in (1, 2)
-    ]
-    rounds[1]["silos"]["s3"] = {"refused": "late"}  # type: ignore[index]
-    grid = contribution_grid(rounds)
+    silos = {f"s{k}": SiloRecord(r=0.1 * k, clipped=k == 2) for k in range(20)}
+    first = RoundRecord(kind="train", id=1, round=1, attempt=1, validation=None, silos=silos)
+    second = first.model_copy(update={"round": 2, "silos": silos | {"s3": SiloRecord(refused="late")}})
+    grid = contribution_grid([first, second])
     assert grid.count("<rect") == 40
     assert grid.count("×") == 1
     assert grid.count("▾") == 2

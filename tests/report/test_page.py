@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from entente.detection.alerts import Alert
 from entente.detection.incidents import list_incidents
+from entente.detection.metrics import Metrics
+from entente.federation.records import RoundRecord, RoundScore, SiloRecord
 from entente.report import AttackEdge, Points, ReportData, build, render
 from entente.report.markup import amount, moment, number, size, text
 
@@ -63,18 +65,25 @@ def read(page: str) -> Reader:
     return reader
 
 
+def metrics(**known: Any) -> Metrics:
+    """Figures of which only some are known."""
+    unknown: dict[str, Any] = dict.fromkeys((field.name for field in fields(Metrics)), None)
+    return Metrics(**(unknown | {"edges": 0, "recall_at": {}} | known))
+
+
 def hostile_report(name: str) -> ReportData:
     alert = Alert(0, 1_800_000_000, name, f"{name}2", 0.9, 0.5, "high", name, (name,), users=(name,))
     alert = replace(alert, kinds=(name,), technique=name, technique_reason=name, incident=name)
     other = replace(alert, src=alert.dst, dst=f"{name}3", start=3_600_000_000, end=5_400_000_000)
-    figures = {"ap": 0.5, "recall_at": {"10": 0.5}, "positives": 2, "recall": 0.5, "alerts_per_day": 3.0}
+    figures = metrics(ap=0.5, recall_at={"10": 0.5}, positives=2, recall=0.5, alerts_per_day=3.0)
     edges = (AttackEdge(0, name, f"{name}2", True, 0.9, name), AttackEdge(1, f"{name}2", f"{name}3", False))
-    record = {"round": 1, "loss": 1.0, "validation": {"ap": 0.5, "auc": 0.5}}
-    silos = {name: {"r": 0.5, "refused": None}, f"{name}b": {"refused": name}}
+    silos = {name: SiloRecord(r=0.5), f"{name}b": SiloRecord(refused=name)}
+    score = RoundScore(ap=0.5, auc=0.5)
+    record = RoundRecord(kind="train", id=1, round=1, attempt=1, loss=1.0, validation=score, silos=silos)
     return ReportData(
         title=name, method=name, overall=figures, facts=((name, name),), command=name, simulated=True,
         methods={f"{name}m": figures}, rules={f"{name}r": figures}, note=name, per_silo={name: figures},
-        rounds=({**record, "silos": silos},), other_rounds={f"{name}m": (record,)},
+        rounds=(record,), other_rounds={f"{name}m": (record.model_copy(update={"silos": {}}),)},
         curves={name: Points((0.0, 1.0), (1.0, 0.1))}, alerts=(alert, other),
         incidents=list_incidents((alert, other)), attack=edges, homes={name: name}, silo_hosts={name: 3},
         warnings=(name,), privacy=(name,), versions={name: name},
@@ -156,15 +165,16 @@ def test_the_same_run_gives_the_same_page(run_folder: Path) -> None:
 
 
 def test_the_smallest_report_still_renders() -> None:
-    said = " ".join(read(render(ReportData(title="t", method="m", overall={}))).said)
+    said = " ".join(read(render(ReportData(title="t", method="m", overall=metrics()))).said)
     assert "Nothing was scored." in said
     assert "No alert was raised." in said
 
 
 @pytest.mark.parametrize(("ap", "claim"), [(0.5, "beats"), (0.2, "does not beat"), (0.3, "does not beat")])
 def test_a_model_that_does_not_beat_the_rules_is_told_so(ap: float, claim: str) -> None:
-    overall = {"ap": ap, "positives": 4, "recall": 0.5, "alerts_per_day": 2.0}
-    page = render(ReportData(title="t", method="m", overall=overall, rules={"first-seen": {"ap": 0.3}}))
+    overall = metrics(ap=ap, positives=4, recall=0.5, alerts_per_day=2.0)
+    rules = {"first-seen": metrics(ap=0.3)}
+    page = render(ReportData(title="t", method="m", overall=overall, rules=rules))
     said = " ".join(read(page).said)
     assert (
         f"m found 2 of 4 malicious edges, with 2 alerts a day. Its average precision, {ap:.3f}, {claim}"
@@ -181,7 +191,7 @@ def test_the_trivial_rules_stand_beside_the_model(run_folder: Path) -> None:
 
 def test_many_alerts_are_cut_and_counted() -> None:
     alerts = tuple(Alert(i, i + 1, f"h{i}", "t", i / 1000, 0.0, "low", "s", ("why",)) for i in range(700))
-    page = render(ReportData(title="t", method="m", overall={}, alerts=alerts))
+    page = render(ReportData(title="t", method="m", overall=metrics(), alerts=alerts))
     assert page.count('class="sev low"') == 300
     assert "700 alerts raised. The 300 with the highest scores are listed." in " ".join(read(page).said)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,14 @@ from entente.detection.alerts import Alert
 from entente.detection.metrics import pr_curve
 from entente.detection.scores import read_scores
 from entente.detection.table import write_table
+from entente.detectors.base import GraphShape
 from entente.errors import StorageError, UsageError
+from entente.federation.records import BootstrapRecord, PrivacyRecord
 from entente.report import build, render
-from entente.report.run import method_name, privacy_statement, read_rounds
+from entente.report.run import method_name, privacy_statement
 from entente.report.scored import infer_homes
+from entente.runs.folder import RunFolder
+from entente.runs.records import ModelCard, TrainingRecord
 
 MakeRun = Callable[..., Path]
 
@@ -42,7 +47,7 @@ def test_a_run_is_read_whole(run_folder: Path) -> None:
 
 def test_found_agrees_with_the_recall_of_the_metrics(run_folder: Path) -> None:
     data = build(run_folder)
-    assert sum(bool(edge.found) for edge in data.attack) / len(data.attack) == data.overall["recall"]
+    assert sum(bool(edge.found) for edge in data.attack) / len(data.attack) == data.overall.recall
 
 
 def test_an_edge_that_two_silos_scored_counts_once_with_the_score_of_its_source_s_owner(
@@ -81,15 +86,6 @@ def test_a_run_without_stored_alerts_says_how_to_get_them(run_folder: Path) -> N
     assert "train --resume" in data.warnings[-1]
 
 
-def test_a_comparison_is_shown_where_there_is_one(new_run: MakeRun) -> None:
-    other = {"methods": {"euler fedavg": {"ap": 0.1}}, "note": "one seed", "simulated": True}
-    data = build(new_run(comparison=other))
-    assert data.methods == {"euler fedavg": {"ap": 0.1}}
-    assert data.note == "one seed"
-    assert data.simulated is True
-    assert list(data.all_methods()) == ["euler entente", "euler fedavg"]
-
-
 def test_only_the_experiment_and_the_metrics_must_be_there(run_folder: Path) -> None:
     for name in ("rounds.jsonl", "scores.parquet", "alerts.parquet"):
         (run_folder / name).unlink()
@@ -109,7 +105,7 @@ def test_damaged_files_are_named(run_folder: Path) -> None:
     with pytest.raises(StorageError, match=r"scores\.parquet.*not readable Parquet"):
         build(run_folder)
     (run_folder / "metrics.json").write_text("{}")
-    with pytest.raises(StorageError, match="overall"):
+    with pytest.raises(StorageError, match=r"metrics\.json: has no version, this version of entente reads 1"):
         build(run_folder)
 
 
@@ -120,15 +116,6 @@ def test_without_labels_the_largest_incident_is_drawn(run_folder: Path) -> None:
     assert data.attack
     assert all(edge.found is None for edge in data.attack)
     assert data.curves == {}
-
-
-def test_a_round_cut_short_by_a_kill_is_left_out_but_damage_within_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "rounds.jsonl"
-    path.write_text('{"round": 1}\n{"rou')
-    assert read_rounds(path) == ({"round": 1},)
-    path.write_text('{"rou\n{"round": 2}\n')
-    with pytest.raises(StorageError, match=r"rounds\.jsonl:1"):
-        read_rounds(path)
 
 
 def test_rounds_of_silos_that_train_alone_are_lines_of_their_own(run_folder: Path) -> None:
@@ -142,10 +129,10 @@ def test_rounds_of_silos_that_train_alone_are_lines_of_their_own(run_folder: Pat
 
 
 def test_few_positives_and_a_better_rule_are_warned_of(run_folder: Path) -> None:
-    path = run_folder / "metrics.json"
-    metrics = json.loads(path.read_text())
-    metrics["baselines"]["rare-target"]["ap"] = 0.999
-    path.write_text(json.dumps(metrics))
+    metrics = RunFolder(run_folder).metrics()
+    better = replace(metrics.baselines["rare-target"], ap=0.999)
+    baselines = metrics.baselines | {"rare-target": better}
+    RunFolder(run_folder).write_metrics(metrics.model_copy(update={"baselines": baselines}))
     warnings = " ".join(build(run_folder).warnings)
     assert "Only 15 malicious edges" in warnings
     assert "The trivial rule rare-target does as well as the model or better." in warnings
@@ -168,19 +155,23 @@ def test_a_host_belongs_to_the_silo_that_sees_it_as_its_own(tmp_path: Path) -> N
 
 
 def test_the_privacy_statement_fits_the_run() -> None:
-    masked = {"masked": True, "notes": ["two silos: each can work out the other's host count from the total"]}
-    plain = " ".join(privacy_statement(Experiment(), {}, masked))
+    note = "two silos: each can work out the other's host count from the total"
+    masked = BootstrapRecord(hosts=7, masked=True, similarity={}, share={}, notes=(note,))
+    plain = " ".join(privacy_statement(Experiment(), None, masked))
     assert "no guarantee" in plain
     assert "shared index" in plain
     assert "only the total" in plain
     assert "Bootstrap: two silos" in plain
     hashed = Experiment(graph=Graph(identity="keyed-hash"), privacy=Privacy(mechanism="central"))
-    said = " ".join(privacy_statement(hashed, {"privacy": {"guarantee": "epsilon 3 at delta 1e-05"}}, {}))
+    noise = PrivacyRecord(mechanism="central", guarantee="epsilon 3 at delta 1e-05")
+    training = {"": TrainingRecord(stopped=None, privacy=noise)}
+    card = ModelCard(detector="euler", shape=GraphShape(8), training=training)
+    said = " ".join(privacy_statement(hashed, card, None))
     assert "names did not leave a silo" in said
     assert "epsilon 3 at delta 1e-05" in said
     assert "only the total" not in said
-    assert "one place" in privacy_statement(Experiment(mode="non-fl"), {}, {})[0]
-    assert "alone" in privacy_statement(Experiment(mode="local-only"), {}, {})[0]
+    assert "one place" in privacy_statement(Experiment(mode="non-fl"), None, None)[0]
+    assert "alone" in privacy_statement(Experiment(mode="local-only"), None, None)[0]
 
 
 def test_a_method_is_called_by_what_it_does() -> None:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from entente.artifacts import read_arrays
 from entente.config import Attack, DetectorOptions, Experiment, to_toml
 from entente.errors import ConfigError, Interrupted, UsageError
 from entente.federation.messages import Task
+from entente.federation.records import RoundRecord
 from entente.runs.folder import RunFolder
 from entente.runs.steps import Checkpoints
 from entente.runtime.assembly import Dataset, load_dataset
@@ -50,7 +50,7 @@ def undisturbed(experiment: Experiment, dataset: Dataset, tmp_path_factory: pyte
 def test_a_run_leaves_the_promised_files(undisturbed: Path, experiment: Experiment) -> None:
     assert RunFolder(undisturbed).experiment() == experiment
     metrics = json.loads((undisturbed / "metrics.json").read_text())
-    assert set(metrics) == {"overall", "per_silo", "baselines"}
+    assert set(metrics) == {"overall", "per_silo", "baselines", "version", "sha256"}
     assert set(metrics["baselines"]) == {"first-seen"}
     assert {"ap", "auc", "fpr", "fdr", "recall_at", "alerts_per_day"} <= set(metrics["overall"])
     rounds = [json.loads(line) for line in (undisturbed / "rounds.jsonl").read_text().splitlines()]
@@ -140,7 +140,7 @@ def test_resuming_after_a_cut_at_any_phase_ends_with_the_same_bits(
         else:
             append = RunFolder.append_round
 
-            def cut_append(self: RunFolder, record: Mapping[str, Any]) -> None:
+            def cut_append(self: RunFolder, record: RoundRecord) -> None:
                 append(self, record)
                 cut_at_step()
 
@@ -152,7 +152,7 @@ def test_resuming_after_a_cut_at_any_phase_ends_with_the_same_bits(
     train(experiment, folder, resume=True, dataset=dataset, baselines=())
     assert weights_of(folder.path) == weights_of(undisturbed)
     ours, theirs = folder.rounds(), RunFolder(undisturbed).rounds()
-    assert [(r["round"], r["kind"]) for r in ours] == [(r["round"], r["kind"]) for r in theirs]
+    assert [(r.round, r.kind) for r in ours] == [(r.round, r.kind) for r in theirs]
 
 
 @pytest.mark.slow
@@ -178,8 +178,8 @@ def test_a_killed_process_resumes_to_the_same_bits(
 def test_ctrl_c_is_a_clean_stop_that_says_how_to_go_on(
     experiment: Experiment, dataset: Dataset, undisturbed: Path, tmp_path: Path
 ) -> None:
-    def interrupt(record: Mapping[str, Any]) -> None:
-        if record["round"] == 2:
+    def interrupt(record: RoundRecord) -> None:
+        if record.round == 2:
             raise KeyboardInterrupt
 
     folder = RunFolder(tmp_path / "i")
@@ -222,7 +222,7 @@ def test_local_only_trains_one_model_per_silo_and_non_fl_one_on_everything(
 def test_a_rule_runs_like_a_model_without_weights(experiment: Experiment, tmp_path: Path) -> None:
     rule = experiment.model_copy(update={"detector": DetectorOptions(name="rare-target")})
     run = train(rule, RunFolder(tmp_path / "rule"), baselines=("rare-target",))
-    assert run.metrics["overall"]["ap"] == run.metrics["baselines"]["rare-target"]["ap"]
+    assert run.metrics.overall.ap == run.metrics.baselines["rare-target"].ap
 
 
 def test_an_attack_by_a_silo_that_does_not_exist_is_named(
@@ -246,5 +246,4 @@ def test_test_labels_change_nothing_that_was_trained(
     }
     run = train(experiment, RunFolder(tmp_path / "x"), dataset=replace(dataset, silos=silos), baselines=())
     assert weights_of(tmp_path / "x") == weights_of(undisturbed)
-    facts = json.loads((undisturbed / "model.json").read_text())
-    assert run.evaluation.thresholds == facts["thresholds"]
+    assert run.evaluation.thresholds == RunFolder(undisturbed).card().thresholds

@@ -90,7 +90,7 @@ def test_a_worker_killed_between_two_rounds_changes_no_bit(
         made.append(self)
 
     def kill(record: Any) -> None:
-        if record["round"] == 2:
+        if record.round == 2:
             worker = made[0]._workers[0].process
             worker.kill()
             worker.wait()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from entente.config import Experiment
+    from entente.detection.metrics import Metrics
+    from entente.federation.records import RoundRecord
     from entente.runtime.local import Run
 
 METHODS = {
@@ -52,10 +54,12 @@ def demo(
         console.print(f"[bold]{number}[/] training: {name}")
         runs[name] = train_one(experiment, name, out, console)
     page = tell(runs, out, quick, seed)
-    overall = {name: run.metrics["overall"] for name, run in runs.items()}
-    rules = runs[SHOWN].metrics["baselines"]
+    overall = {name: run.metrics.overall for name, run in runs.items()}
+    rules = runs[SHOWN].metrics.baselines
+    tables = {"methods": overall, "rules": rules}
     if as_json:
-        print_json({"report": str(page), "methods": overall, "rules": rules})
+        figures = {kind: {n: m.as_dict() for n, m in found.items()} for kind, found in tables.items()}
+        print_json({"report": str(page), **figures})
         return
     conclude(overall, rules, page, time.monotonic() - began)
 
@@ -115,20 +119,19 @@ def train_one(experiment: Experiment, name: str, out: Path, console: Console) ->
     table["federation"]["aggregation"] = {"rule": method["rule"]}
     settings = resolve_paths(Experiment.model_validate(table), out.resolve())
     folder = RunFolder(out / "runs" / name.split(" ")[0].lower())
-    last: Mapping[str, Any] = {}
+    last = 0
 
-    def watch(record: Mapping[str, Any]) -> None:
+    def watch(record: RoundRecord) -> None:
         nonlocal last
-        last = record
+        last = record.round
         if console.is_terminal:
-            console.print(f"   round {record['round']}", end="\r")
+            console.print(f"   round {record.round}", end="\r")
 
     began = time.monotonic()
     run = train(settings, folder, resume=True, watch=watch)
-    overall = run.metrics["overall"]
+    overall = run.metrics.overall
     console.print(
-        f"   AP {overall['ap']:.3f}  AUC {overall['auc']:.3f}  "
-        f"({last.get('round', 0)} rounds, {time.monotonic() - began:.0f} s)"
+        f"   AP {overall.ap:.3f}  AUC {overall.auc:.3f}  ({last} rounds, {time.monotonic() - began:.0f} s)"
     )
     return run
 
@@ -152,7 +155,7 @@ def tell(runs: Mapping[str, Run], out: Path, quick: bool, seed: int) -> Path:
         method=SHOWN,
         simulated=True,
         command=f"entente demo{' --quick' if quick else ''} --seed {seed}",
-        methods={name: run.metrics["overall"] for name, run in runs.items()},
+        methods={name: run.metrics.overall for name, run in runs.items()},
         other_rounds={n: tuple(r.folder.rounds()) for n, r in runs.items() if n == "FedAVG"},
         curves=curves,
         note="One seed of a simulated company: an illustration, not a ranking of methods.",
@@ -162,8 +165,8 @@ def tell(runs: Mapping[str, Run], out: Path, quick: bool, seed: int) -> Path:
 
 
 def conclude(
-    methods: Mapping[str, Mapping[str, Any]],
-    rules: Mapping[str, Mapping[str, Any]],
+    methods: Mapping[str, Metrics],
+    rules: Mapping[str, Metrics],
     page: Path,
     seconds: float,
 ) -> None:
@@ -174,17 +177,17 @@ def conclude(
     for name, m in [*methods.items(), *((f"rule: {n}", m) for n, m in rules.items())]:
         table.add_row(
             name,
-            f"{m['ap']:.3f}",
-            f"{m['auc']:.3f}",
-            f"{m['recall_at']['10']:.2f}",
-            f"{m['alerts_per_day']:.1f}",
+            f"{m.ap:.3f}",
+            f"{m.auc:.3f}",
+            f"{m.recall_at['10']:.2f}",
+            f"{m.alerts_per_day:.1f}",
         )
     found = methods[SHOWN]
     console = results()
     console.print(table)
     console.print(
-        f"\n{SHOWN}: {found['recall_at']['10']:.0%} of the red team's {found['positives']} edges are in the "
-        f"top ten of their half hour;\n{found['recall']:.0%} raise an alert, at "
-        f"{found['alerts_per_day']:.1f} alerts a day. Simulated data, one seed. ({seconds:.0f} s)"
+        f"\n{SHOWN}: {found.recall_at['10']:.0%} of the red team's {found.positives} edges are in the "
+        f"top ten of their half hour;\n{found.recall:.0%} raise an alert, at "
+        f"{found.alerts_per_day:.1f} alerts a day. Simulated data, one seed. ({seconds:.0f} s)"
     )
     console.print(f"report: {page}", markup=False)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+
+if TYPE_CHECKING:
+    from entente.federation.records import RoundRecord
 
 app = typer.Typer(no_args_is_help=True, help="A real federation over real machines.")
 KitFolder = Annotated[Path, typer.Argument(metavar="KIT", help="A start-up kit, as `provision` made it.")]
@@ -160,26 +163,21 @@ def submit(
         site, settings, resume=resume, connect_timeout=connect_timeout, tell=lambda line: console.print(line)
     )
     if not detach:
-
-        def watch(record: dict[str, Any]) -> None:
-            console.print(describe(record))
-
-        jobs.follow(site, submission, watch)
+        jobs.follow(site, submission, lambda record: console.print(describe(record)))
     if as_json:
         print_json({"job": submission.job, "run": str(submission.run.path), **submission.state.read()})
     else:
         results().print(f"run: {submission.run.path}")
 
 
-def describe(record: dict[str, Any]) -> str:
+def describe(record: RoundRecord) -> str:
     """One round in one line."""
-    silos = record.get("silos", {})
-    missing = {name: facts["refused"] for name, facts in silos.items() if facts.get("refused")}
-    words = [f"{len(silos) - len(missing)} of {len(silos)} silos"]
-    measured = {"loss": record.get("loss"), **(record.get("validation") or {})}
-    words += [f"{key} {measured[key]:.4g}" for key in ("loss", "ap", "auc") if measured.get(key) is not None]
-    words += [f"without {name}: {reason}" for name, reason in missing.items()]
-    what = "last validation" if record.get("kind") == "validate" else f"round {record['round']}"
+    words = [f"{len(record.accepted)} of {len(record.silos)} silos"]
+    words += [f"loss {record.loss:.4g}"] if record.loss is not None else []
+    if record.validation is not None:
+        words += [f"ap {record.validation.ap:.4g}", f"auc {record.validation.auc:.4g}"]
+    words += [f"without {name}: {reason}" for name, reason in record.refused.items()]
+    what = f"round {record.round}" if record.trained else "last validation"
     return f"{what}: {', '.join(words)}"
 
 

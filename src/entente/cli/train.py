@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -13,6 +12,8 @@ from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, resul
 
 if TYPE_CHECKING:
     from entente.config import Experiment
+    from entente.federation.records import RoundRecord
+    from entente.runs.records import RunMetrics
     from entente.runtime.participants import Participants
 
 
@@ -69,22 +70,22 @@ def train(
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress:
         bar = progress.add_task("reading events", total=settings.federation.rounds, said="")
 
-        def watch(record: Mapping[str, Any]) -> None:
+        def watch(record: RoundRecord) -> None:
             said = describe(record)
-            progress.update(bar, description="training", completed=record["round"], said=said)
+            progress.update(bar, description="training", completed=record.round, said=said)
             if not console.is_terminal:
-                console.print(f"round {record['round']}: {said}")
+                console.print(f"round {record.round}: {said}")
 
         run = run_training(settings, folder, resume=resume, watch=watch, participants=_participants(settings))
     if as_json:
-        print_json({"run": str(folder.path), **run.metrics})
+        print_json({"run": str(folder.path), **run.metrics.to_json()})
         return
     show(run.metrics, folder.path)
     if settings.graph.identity == "keyed-hash":
-        for name, found in run.facts["collisions"].items():
-            pairs = f"{found['identical']} pairs share both rows ({found['identical_expected']:.3g} expected)"
-            hosts = f"{found['sharing']} hosts share one ({found['sharing_expected']:.0f} expected)"
-            results().print(f"{name}: {found['hosts']} hosts in {found['table_size']} rows; {pairs}, {hosts}")
+        for name, found in run.card.collisions.items():
+            pairs = f"{found.identical} pairs share both rows ({found.identical_expected:.3g} expected)"
+            hosts = f"{found.sharing} hosts share one ({found.sharing_expected:.0f} expected)"
+            results().print(f"{name}: {found.hosts} hosts in {found.table_size} rows; {pairs}, {hosts}")
 
 
 def _participants(settings: Experiment) -> Participants:
@@ -98,22 +99,21 @@ def _participants(settings: Experiment) -> Participants:
     return attackers(settings.attack)
 
 
-def describe(record: Mapping[str, Any]) -> str:
+def describe(record: RoundRecord) -> str:
     """One round in half a line."""
-    validation = record.get("validation") or {}
-    parts = [f"{name} {validation[name]:.3f}" for name in ("ap", "auc") if validation.get(name) is not None]
-    refused = [name for name, silo in record.get("silos", {}).items() if silo.get("refused")]
-    parts += [f"refused: {', '.join(refused)}"] if refused else []
-    return "  ".join([f"loss {record['loss']:.4f}" if record.get("loss") is not None else "", *parts])
+    parts = [f"loss {record.loss:.4f}" if record.loss is not None else ""]
+    if record.validation is not None:
+        parts += [f"ap {record.validation.ap:.3f}", f"auc {record.validation.auc:.3f}"]
+    parts += [f"refused: {', '.join(record.refused)}"] if record.refused else []
+    return "  ".join(parts)
 
 
-def show(metrics: Mapping[str, Any], path: Path) -> None:
+def show(metrics: RunMetrics, path: Path) -> None:
     """The metrics as a table, trivial rules included."""
     table = Table("", "AP", "AUC", "recall", "precision", "alerts/day", "recall@10", box=None)
-    rows = [("model", metrics["overall"]), *((f"  {n}", m) for n, m in metrics["per_silo"].items())]
-    for name, m in [*rows, *((f"rule {n}", m) for n, m in metrics.get("baselines", {}).items())]:
-        values = (m["ap"], m["auc"], m["recall"], m["precision"], m["alerts_per_day"])
-        cells = [*values, (m["recall_at"] or {}).get("10")]
+    rows = [("model", metrics.overall), *((f"  {n}", m) for n, m in metrics.per_silo.items())]
+    for name, m in [*rows, *((f"rule {n}", m) for n, m in metrics.baselines.items())]:
+        cells = [m.ap, m.auc, m.recall, m.precision, m.alerts_per_day, m.recall_at.get("10")]
         table.add_row(name, *("–" if v is None else f"{v:.4g}" if v < 1000 else f"{v:.0f}" for v in cells))
     console = results()
     console.print(table)

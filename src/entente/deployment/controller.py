@@ -24,7 +24,7 @@ from entente.deployment.site import Site
 from entente.deployment.transport import JobTransport
 from entente.deployment.wire import MODEL, TASK, decode, encode
 from entente.errors import FederationError, RefusedError
-from entente.federation.messages import Reply, Task, ValidateTask
+from entente.federation.messages import Reply, Task, ValidateTask, check_sender
 from entente.runtime.transport import Answers
 
 POLL = 0.05
@@ -137,8 +137,9 @@ class FlareTransport(JobTransport):
             return str(result.get_header(REASON) or f"failed ({result.get_return_code()})")
         try:
             reply = decode(result, self.site.message_limit)
-            if not isinstance(reply, Reply) or reply.silo != name:
-                raise RefusedError("is not a reply in this silo's own name")
+            if not isinstance(reply, Reply):
+                raise RefusedError("is not a reply")
+            check_sender(reply, name)
         except RefusedError as error:
             self.site.audit.append("update-refused", silo=name, reason=error.what)
             return f"refused: its answer {error.what}"

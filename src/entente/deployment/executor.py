@@ -21,6 +21,7 @@ from entente.deployment.wire import MODEL, decode, encode, size
 from entente.errors import EntenteError, FederationError, RefusedError
 from entente.federation.messages import Reply, Task, ValidateTask
 from entente.runs.folder import RunFolder
+from entente.runs.records import TrainingRecord
 from entente.runtime.transport import Participant
 
 if TYPE_CHECKING:
@@ -118,8 +119,8 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         reply = self.silo.handle(task)  # checks the weights
         if not self.folder.started:
             self.folder.begin(self.experiment, resume=False)
-        facts = {"best_round": task.round, "stopped": "delivered by the coordinator"}
-        finish(self.experiment, self.folder, self.dataset, {"": dict(task.weights)}, facts)
+        training = {"": TrainingRecord(stopped="delivered by the coordinator", best_round=task.round)}
+        finish(self.experiment, self.folder, self.dataset, {"": dict(task.weights)}, training)
         self.site.audit.append("model-received", run=self.folder.path.name, round=task.round)
         return reply
 

@@ -15,7 +15,8 @@ from entente.federation.coordinator import Coordinator
 from entente.federation.messages import Task, ValidateTask
 from entente.graphs.identity import KeyedHash
 from entente.runs.folder import RunFolder
-from entente.runtime.loop import Journal, Step, make_coordinator, run, training_facts
+from entente.runs.records import ModelCard
+from entente.runtime.loop import Journal, Step, make_coordinator, run, training_record
 from entente.runtime.transport import Transport
 
 RESERVE = 1 << 18
@@ -75,8 +76,7 @@ class JobJournal(Journal):
         self.write("rejoin", coordinator)
 
     def done(self, coordinator: Coordinator, delivered: list[str]) -> None:
-        facts = training_facts(coordinator)
-        outcome = {key: facts[key] for key in ("stopped", "best_round", "rounds")}
+        outcome = training_record(coordinator).model_dump(exclude={"privacy"})
         self.site.audit.append("run-done", run=self.folder.path.name, delivered=delivered, **outcome)
         self.write("done", coordinator, outcome=outcome)
 
@@ -120,13 +120,10 @@ def run_job(site: Site, experiment: Experiment, job: str, transport: JobTranspor
 def _hand_out(journal: JobJournal, coordinator: Coordinator, shape: GraphShape) -> None:
     """Store the best model and hand it to every silo, which learns its own threshold for it."""
     best = coordinator.best_weights
-    facts = {
-        "detector": journal.experiment.detector.name,
-        "shape": {"table_size": shape.table_size, "rows_per_host": shape.rows_per_host},
-        "thresholds": {},
-        **training_facts(coordinator),
-    }
-    journal.folder.write_model({"": best}, facts)
+    card = ModelCard(
+        detector=journal.experiment.detector.name, shape=shape, training={"": training_record(coordinator)}
+    )
+    journal.folder.write_model({"": best}, card)
     model = ValidateTask(coordinator.task_id, round=coordinator.best_round, weights=best)
     missing = journal.transport.deliver(model, coordinator.config.deadline)
     journal.answered(model, missing)

@@ -43,7 +43,8 @@ def _runs(site: Site) -> list[dict[str, Any]]:
         if not table:
             continue
         records = RunFolder(folder).rounds()
-        last: dict[str, Any] = next((r for r in reversed(records) if r.get("kind") == "train"), {})
+        last = next((record for record in reversed(records) if record.trained), None)
+        table_of = last.to_json() if last is not None else {}
         runs.append(
             {
                 "run": folder.name,
@@ -52,8 +53,8 @@ def _runs(site: Site) -> list[dict[str, Any]]:
                 "rounds": table.get("rounds"),
                 "reason": table.get("reason"),
                 "updated": table.get("updated"),
-                "last_round": {key: value for key, value in last.items() if key != "silos"},
-                "contributions": last.get("silos", {}),
+                "last_round": {key: value for key, value in table_of.items() if key != "silos"},
+                "contributions": table_of.get("silos", {}),
                 "warnings": table.get("warnings", []),
             }
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,8 @@ from entente.deployment.session import CONNECT_TIMEOUT, Tell, session, silent
 from entente.deployment.site import RunState, Site
 from entente.errors import ConfigError, DeploymentError, FederationError, UsageError
 from entente.runs.folder import RunFolder
+from entente.runtime.loop import Watcher
 
-Watcher = Callable[[dict[str, Any]], None]
 LOOK = 0.5
 ASK = 5.0
 

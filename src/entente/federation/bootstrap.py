@@ -18,6 +18,7 @@ from entente.federation.messages import (
     SketchTask,
     Task,
 )
+from entente.federation.records import BootstrapRecord
 from entente.privacy.secure_sum import FEWEST_SILOS, total
 
 
@@ -120,7 +121,7 @@ class Bootstrap:
         if absent := [name for name in self.silos if name not in present]:
             self._missing[phase] = absent
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> BootstrapRecord:
         """What was learnt and how secret it stayed, in words where it did not."""
         asked = self._wants_similarity or self._wants_share
         notes = [
@@ -134,13 +135,13 @@ class Bootstrap:
             notes.append("two silos: each can work out the other's host count from the total")
         if self._wants_share:
             notes.append("this rule reveals every silo's share of the hosts")
-        return {
-            "hosts": self._hosts,
-            "masked": asked and self._masked,
-            "similarity": dict(self._similarity) if self._wants_similarity else {},
-            "share": dict(self._share) if self._wants_share else {},
-            "notes": notes,
-        }
+        return BootstrapRecord(
+            hosts=self._hosts,
+            masked=asked and self._masked,
+            similarity=dict(self._similarity) if self._wants_similarity else {},
+            share=dict(self._share) if self._wants_share else {},
+            notes=tuple(notes),
+        )
 
     def state(self) -> dict[str, Any]:
         return {

@@ -25,6 +25,7 @@ from entente.federation.aggregators.base import Contribution, Layout, Vector
 from entente.federation.bootstrap import Bootstrap
 from entente.federation.intake import Intake
 from entente.federation.messages import Reply, Task, TrainTask, Update, ValidateReply, ValidateTask
+from entente.federation.records import BootstrapRecord, PrivacyRecord, RoundRecord, RoundScore, SiloRecord
 from entente.federation.release import Release
 from entente.federation.selection import Selection, summarise
 from entente.federation.watch import Watch
@@ -88,11 +89,11 @@ class Coordinator:
         return self._selection.best_round
 
     @property
-    def bootstrap(self) -> dict[str, Any]:
+    def bootstrap(self) -> BootstrapRecord:
         """What the bootstrap has found out, and what it has to say about secrecy."""
         return self._bootstrap.report()
 
-    def privacy_report(self) -> dict[str, Any]:
+    def privacy_report(self) -> PrivacyRecord:
         """Mechanism, noise and epsilon for the rounds released so far."""
         return self._release.report()
 
@@ -120,7 +121,7 @@ class Coordinator:
 
     def conclude(
         self, replies: Iterable[Reply], failures: Mapping[str, str] = NO_FAILURES
-    ) -> dict[str, Any] | None:
+    ) -> RoundRecord | None:
         """Use the replies to the present task and go on; the record for rounds.jsonl if it had a model.
 
         `replies` may be a generator, `failures` (silo -> reason) may fill while it runs. Below quorum
@@ -156,10 +157,10 @@ class Coordinator:
 
     def _conclude_round(
         self, task: TrainTask, intake: Intake, replies: Iterable[Reply], failures: Mapping[str, str]
-    ) -> tuple[dict[str, Any], str | None]:
+    ) -> tuple[RoundRecord, str | None]:
         bound = self._rule.bound
         self._rule.begin(self._current)
-        silos: dict[str, Any] = {}
+        silos: dict[str, SiloRecord] = {}
         validations: list[tuple[float, float, int]] = []
         losses: list[float] = []
         for reply in intake.accepted(replies, failures):
@@ -173,24 +174,28 @@ class Coordinator:
             losses.append(reply.loss)
         validation = summarise(validations)
         problem = self._shortage(f"round {task.round}", len(silos))
-        record = self._record(task, intake, silos, validation) | {
-            "loss": float(np.median(losses)) if losses else None,
-            "bound": bound,
-            "aggregated": problem is None,
-        }
-        record["warnings"] = self._watch.observe(record)
+        record = self._record(
+            task,
+            intake,
+            silos,
+            validation,
+            loss=float(np.median(losses)) if losses else None,
+            bound=bound,
+            aggregated=problem is None,
+        )
+        more: dict[str, Any] = {"warnings": tuple(self._watch.observe(record))}
         if problem is None:
             if self._selection.offer(self.round, validation):
                 self._best = self._current
-            self._current, record["privacy"] = self._release.publish(
+            self._current, more["privacy"] = self._release.publish(
                 self._rule.finish(), task.round, len(silos)
             )
             self.round = task.round
             if self._selection.exhausted(self.round - 1):
                 self.stopped = f"no better validation for {self.config.patience} rounds"
-        return record, problem
+        return record.model_copy(update=more), problem
 
-    def _add(self, reply: Update) -> dict[str, Any]:
+    def _add(self, reply: Update) -> SiloRecord:
         sent = self.layout.flatten(reply.weights, out=self._lent)
         shared = self.layout.shared_norm(sent, self._current)
         vector, norm = self._release.clip(sent, self._current)
@@ -201,13 +206,19 @@ class Coordinator:
         if norm is not None:
             entry |= {"norm": norm, "clipped": entry["clipped"] or norm > (self._release.privacy.clip or 0.0)}
         size = sum(array.nbytes for array in reply.weights.values())
-        traffic = {"bytes_up": size, "bytes_down": 4 * self.layout.size, "seconds": reply.seconds}
-        validation = {"ap": reply.ap, "auc": reply.auc, "edges": reply.edges}
-        return entry | validation | traffic | {"refused": None}
+        return SiloRecord(
+            **entry,
+            ap=reply.ap,
+            auc=reply.auc,
+            edges=reply.edges,
+            bytes_up=size,
+            bytes_down=4 * self.layout.size,
+            seconds=reply.seconds,
+        )
 
     def _conclude_validation(
         self, task: ValidateTask, intake: Intake, replies: Iterable[Reply], failures: Mapping[str, str]
-    ) -> tuple[dict[str, Any], str | None]:
+    ) -> tuple[RoundRecord, str | None]:
         found = [r for r in intake.accepted(replies, failures) if isinstance(r, ValidateReply)]
         validation = summarise(found)
         problem = self._shortage("the last validation", len(found))
@@ -215,26 +226,28 @@ class Coordinator:
             if self._selection.offer(self.round, validation):
                 self._best = self._current
             self.stopped = f"all {self.round} rounds are done"
-        return self._record(task, intake, {r.silo: {"refused": None} for r in found}, validation), problem
+        return self._record(task, intake, {r.silo: SiloRecord() for r in found}, validation), problem
 
     def _record(
         self,
         task: TrainTask | ValidateTask,
         intake: Intake,
-        silos: Mapping[str, Any],
-        validation: dict[str, Any] | None,
-    ) -> dict[str, Any]:
-        refused = {name: {"refused": reason} for name, reason in intake.refused.items()}
-        record = {
-            "kind": task.kind,
-            "id": task.id,
-            "round": task.round,
-            "attempt": self._attempt + 1,
-            "validation": validation,
-            "silos": dict(sorted((refused | dict(silos)).items())),
-            "surplus": intake.surplus,
-        }
-        return record | ({"bootstrap": self.bootstrap} if task.round == 1 else {})
+        silos: Mapping[str, SiloRecord],
+        validation: RoundScore | None,
+        **more: Any,
+    ) -> RoundRecord:
+        refused = {name: SiloRecord(refused=reason) for name, reason in intake.refused.items()}
+        return RoundRecord(
+            kind="train" if isinstance(task, TrainTask) else "validate",
+            id=task.id,
+            round=task.round,
+            attempt=self._attempt + 1,
+            validation=validation,
+            silos=dict(sorted((refused | dict(silos)).items())),
+            surplus=tuple(intake.surplus),
+            bootstrap=self.bootstrap if task.round == 1 else None,
+            **more,
+        )
 
     def _shortage(self, what: str, accepted: int) -> str | None:
         if accepted >= self.quorum:

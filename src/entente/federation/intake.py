@@ -18,6 +18,7 @@ from entente.federation.messages import (
     pack,
     unpack,
 )
+from entente.federation.records import Surplus
 from entente.privacy.secure_sum import MODULUS, check_key
 
 ANSWERS: dict[str, type[Reply]] = {
@@ -38,7 +39,7 @@ class Intake:
         self._silos = sorted(silos)
         self._shapes = shapes
         self.refused: dict[str, str] = {}
-        self.surplus: list[dict[str, str]] = []
+        self.surplus: list[Surplus] = []
 
     def accepted(self, replies: Iterable[Reply], failures: Mapping[str, str]) -> Iterator[Reply]:
         """Accepted replies in the order of silo names, whatever order they come in.
@@ -72,7 +73,7 @@ class Intake:
         if name in self._silos and name not in answered:
             self.refused[name] = reason[:500]
         if name not in self._silos or name in answered:
-            self.surplus.append({"silo": name[:100], "reason": reason[:500]})
+            self.surplus.append(Surplus(silo=name[:100], reason=reason[:500]))
 
     def _checked(self, reply: Any) -> Reply:
         wanted = ANSWERS[self._task.kind]

@@ -215,7 +215,7 @@ def _checked(kind: Any, name: str, wanted: str, value: Any) -> Any:
 def check_sender(reply: Reply, sender: str) -> None:
     """RefusedError unless the reply speaks for the silo that the transport has authenticated."""
     if reply.silo != sender:
-        raise RefusedError(f"{sender!r} sent a reply in the name of {reply.silo!r}")
+        raise RefusedError(f"is in the name of {reply.silo[:100]!r}, not in that of {sender!r}")
 
 
 def check_weights(weights: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:

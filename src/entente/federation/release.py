@@ -11,6 +11,7 @@ import numpy as np
 from entente.config import Privacy
 from entente.errors import ConfigError
 from entente.federation.aggregators.base import Aggregator, Vector
+from entente.federation.records import PrivacyRecord
 from entente.privacy.accountant import Accountant
 from entente.privacy.noise import clip, perturb
 
@@ -38,7 +39,7 @@ class Release:
             return vector, None
         return clip(vector, current, self.privacy.clip)
 
-    def publish(self, model: Vector, round_: int, silos: int) -> tuple[Vector, dict[str, Any] | None]:
+    def publish(self, model: Vector, round_: int, silos: int) -> tuple[Vector, PrivacyRecord | None]:
         """The model with the configured noise, and the record's line about it."""
         mechanism = self.privacy.mechanism
         if mechanism == "none":
@@ -49,23 +50,28 @@ class Release:
             self._accountant.spend(self.privacy.sigma)
         deviation = self.privacy.sigma * sensitivity
         noisy = perturb(model, deviation, self._generator(round_))
-        return noisy, {"sensitivity": sensitivity, "deviation": deviation} | self.report()
+        told = {"sensitivity": sensitivity, "deviation": deviation}
+        return noisy, self.report().model_copy(update=told)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> PrivacyRecord:
         """Epsilon and delta of all releases so far, or that there is no guarantee."""
         mechanism = self.privacy.mechanism
-        facts: dict[str, Any] = {"mechanism": mechanism, "epsilon": None, "delta": None}
         if mechanism == "none":
-            return facts | {"guarantee": "no guarantee: no noise is added"}
-        facts |= {"sigma": self.privacy.sigma, "randomness": self.privacy.randomness}
+            return PrivacyRecord(mechanism=mechanism, guarantee="no guarantee: no noise is added")
+        record = PrivacyRecord(
+            mechanism=mechanism,
+            guarantee="no guarantee: weak DP's noise is not scaled to the sensitivity",
+            sigma=self.privacy.sigma,
+            randomness=self.privacy.randomness,
+        )
         if mechanism == "weak":
-            return facts | {"guarantee": "no guarantee: weak DP's noise is not scaled to the sensitivity"}
+            return record
         epsilon, delta = self._accountant.epsilon(self.privacy.delta), self.privacy.delta
-        facts |= {"epsilon": epsilon, "delta": delta, "releases": self._accountant.releases}
         text = f"epsilon {epsilon:.4g} at delta {delta:g} for replacing one silo, over all released models"
         if self.privacy.randomness == "seeded":
             text += "; void against anyone who knows the seed (set privacy.randomness to secret)"
-        return facts | {"guarantee": text}
+        spent = {"epsilon": epsilon, "delta": delta, "releases": self._accountant.releases}
+        return record.model_copy(update={"guarantee": text, **spent})
 
     def _generator(self, round_: int) -> np.random.Generator:
         if self.privacy.randomness == "secret":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
 from entente.federation.messages import Update, ValidateReply
+from entente.federation.records import RoundScore
 
 
-def summarise(replies: Sequence[Update | ValidateReply | tuple[float, float, int]]) -> dict[str, Any] | None:
+def summarise(replies: Sequence[Update | ValidateReply | tuple[float, float, int]]) -> RoundScore | None:
     """AP and AUC of one global model over the silos that have validation edges; None if none has.
 
     These are the silos' own words. From three silos on the median is taken, each silo counting once:
@@ -25,7 +25,7 @@ def summarise(replies: Sequence[Update | ValidateReply | tuple[float, float, int
     else:
         edges = sum(item[2] for item in known)
         ap, auc = (sum(item[at] * (item[2] / edges) for item in known) for at in (0, 1))
-    return {"ap": float(ap), "auc": float(auc), "silos": len(known)}
+    return RoundScore(ap=float(ap), auc=float(auc), silos=len(known))
 
 
 class Selection:
@@ -36,12 +36,12 @@ class Selection:
         self.best_round = 0
         self.best_score: float | None = None
 
-    def offer(self, rounds: int, validation: dict[str, Any] | None) -> bool:
+    def offer(self, rounds: int, validation: RoundScore | None) -> bool:
         """Whether the model after `rounds` rounds is the best so far; without any validation the last is."""
         if validation is None:
             better = self.best_score is None
         else:
-            score = validation["ap"] + validation["auc"]
+            score = validation.ap + validation.auc
             better = self.best_score is None or score > self.best_score
             self.best_score = score if better else self.best_score
         if better:

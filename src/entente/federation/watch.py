@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from entente.federation.records import RoundRecord, SiloRecord
+
 FEWEST = 3
 """Silos that must have contributed for one of them to stand out."""
 FEWEST_EDGES = 30
@@ -32,8 +34,6 @@ DRIFT = Sign("drift", 3)
 PERFECT = Sign("perfect", 2)
 REFUSED = Sign("refused", 2)
 PATIENCE = {sign.name: sign.patience for sign in (NORM, IDLE, DRIFT, PERFECT, REFUSED)}
-
-Entry = Mapping[str, Any]
 
 
 class Watch:
@@ -61,17 +61,13 @@ class Watch:
         self._since: dict[tuple[str, str], int] = {}
         self._best: dict[str, float] = {}  # AUC by silo
 
-    def observe(self, record: Mapping[str, Any]) -> list[str]:
-        if record.get("kind", "train") != "train":
+    def observe(self, record: RoundRecord) -> list[str]:
+        if not record.trained:
             return []
-        silos: Mapping[str, Entry] = record["silos"]
-        current = int(record["round"])
-        found: dict[tuple[str, str], str] = {}
-        heard = {name: silo for name, silo in silos.items() if not silo.get("refused")}
-        for name, silo in silos.items():
-            if silo.get("refused"):
-                found[name, REFUSED.name] = f"refused ({silo['refused']})"
-                continue
+        current = record.round
+        found = {(name, REFUSED.name): f"refused ({why})" for name, why in record.refused.items()}
+        heard = record.accepted
+        for name, silo in heard.items():
             found |= {(name, sign): text for sign, text in self._judge_validation(name, silo)}
             if len(heard) >= FEWEST:
                 others = [other for key, other in heard.items() if key != name]
@@ -83,8 +79,10 @@ class Watch:
             if current - self._since[silo, sign] + 1 >= PATIENCE[sign]
         ]
 
-    def _compare(self, silo: Entry, others: list[Entry]) -> list[tuple[str, str]]:
-        whole, shared = (_times_typical(part, silo, others) for part in ("norm", "shared"))
+    def _compare(self, silo: SiloRecord, others: list[SiloRecord]) -> list[tuple[str, str]]:
+        whole, shared = (
+            _times_typical(part(silo), [part(other) for other in others]) for part in (_norm, _shared)
+        )
         signs = []
         if whole > self.loud:
             signs.append((NORM.name, f"update norm {whole:.3g}× the median"))
@@ -96,15 +94,15 @@ class Watch:
             signs.append((IDLE.name, f"hardly changes the weights all share ({shared:.2g}× the median)"))
         return signs
 
-    def _judge_validation(self, name: str, silo: Entry) -> list[tuple[str, str]]:
-        auc = silo.get("auc")
-        if auc is None or silo.get("edges", 0) < FEWEST_EDGES:
+    def _judge_validation(self, name: str, silo: SiloRecord) -> list[tuple[str, str]]:
+        ap, auc = silo.ap, silo.auc
+        if ap is None or auc is None or (silo.edges or 0) < FEWEST_EDGES:
             return []
         best = self._best[name] = max(auc, self._best.get(name, 0.0))
         signs = []
         if auc < best - self.drift:
             signs.append((DRIFT.name, f"validation AUC fell to {auc:.2f} from {best:.2f}"))
-        if min(auc, silo["ap"]) > self.perfect:
+        if min(auc, ap) > self.perfect:
             signs.append((PERFECT.name, "claims perfect validation"))
         return signs
 
@@ -119,6 +117,14 @@ class Watch:
         self._best = {str(silo): float(best) for silo, best in state["best"].items()}
 
 
-def _times_typical(part: str, silo: Entry, others: list[Entry]) -> float:
-    typical = float(np.median([other[part] for other in others]))
-    return float(silo[part] / typical) if typical > 0 else float("inf") if silo[part] > 0 else 1.0
+def _norm(silo: SiloRecord) -> float:
+    return silo.norm or 0.0
+
+
+def _shared(silo: SiloRecord) -> float:
+    return silo.shared or 0.0
+
+
+def _times_typical(own: float, others: list[float]) -> float:
+    typical = float(np.median(others))
+    return own / typical if typical > 0 else float("inf") if own > 0 else 1.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from entente.report.data import Points, Round
+from entente.federation.records import RoundRecord, SiloRecord
+from entente.report.data import Points
 from entente.report.markup import number, shape, shorten, tag, text
 
 PALETTE = 8
@@ -144,7 +145,7 @@ def _axes(frame: Frame, axes: tuple[str, str], whole_x: bool) -> str:
 
 
 def ticks(low: float, high: float, about: int, *, whole: bool = False) -> list[float]:
-    """Round values between low and high, about so many."""
+    """RoundRecord values between low and high, about so many."""
     if high <= low:
         return [low]
     raw = (high - low) / about
@@ -161,12 +162,12 @@ def ticks(low: float, high: float, about: int, *, whole: bool = False) -> list[f
 
 
 def round_lines(
-    rounds: Mapping[str, Sequence[Round]], main: str, field: str, colours: Mapping[str, int]
+    rounds: Mapping[str, Sequence[RoundRecord]], main: str, field: str, colours: Mapping[str, int]
 ) -> list[Line]:
     """One value per round (`loss`, or `ap` and `auc` of the validation), by method."""
     lines = []
     for name, records in rounds.items():
-        pairs = [(float(record["round"]), _field(record, field)) for record in records]
+        pairs = [(float(record.round), _field(record, field)) for record in records]
         known = [(x, y) for x, y in pairs if y is not None]
         if known:
             points = Points(tuple(x for x, _ in known), tuple(y for _, y in known))
@@ -175,14 +176,17 @@ def round_lines(
     return lines
 
 
-def _field(record: Round, field: str) -> float | None:
-    value = record.get("loss") if field == "loss" else (record.get("validation") or {}).get(field)
-    return None if value is None else float(value)
+def _field(record: RoundRecord, field: str) -> float | None:
+    if field == "loss":
+        return record.loss
+    if record.validation is None:
+        return None
+    return record.validation.ap if field == "ap" else record.validation.auc
 
 
-def contribution_grid(rounds: Sequence[Round]) -> str:
+def contribution_grid(rounds: Sequence[RoundRecord]) -> str:
     """r of every silo in every round, darker for more; clipped and refused updates carry a mark."""
-    silos = sorted({silo for record in rounds for silo in record.get("silos", {})})
+    silos = sorted({silo for record in rounds for silo in record.silos})
     highest = max((r for record in rounds for r in _known_r(record)), default=1.0) or 1.0
     high, wide = (22, 26) if len(silos) <= 16 else (15, 22)
     left, top = 120, 22
@@ -193,17 +197,17 @@ def contribution_grid(rounds: Sequence[Round]) -> str:
         parts.append(tag("text", text(shorten(silo, 16)), x=left - 8, y=y + high / 2 + 4, class_="tick e"))
         last = None
         for column, record in enumerate(rounds):
-            entry = record.get("silos", {}).get(silo)
+            entry = record.silos.get(silo)
             if entry is None:
                 continue
-            last = entry.get("r") if not entry.get("refused") else last
+            last = entry.r if entry.refused is None else last
             parts.append(_grid_cell(record, silo, entry, left + column * wide, y, wide, high, highest))
         parts.append(
             tag("text", number(last, 2), x=left + wide * len(rounds) + 10, y=y + high / 2 + 4, class_="tick")
         )
     every = max(1, len(rounds) // 10)
     for column in range(0, len(rounds), every):
-        label = str(rounds[column].get("round", column + 1))
+        label = str(rounds[column].round)
         x = left + (column + 0.5) * wide
         parts.append(tag("text", text(label), x=x, y=height - 14, class_="tick m"))
     parts.append(tag("text", "round", x=left - 8, y=height - 14, class_="axistitle e"))
@@ -214,17 +218,17 @@ def contribution_grid(rounds: Sequence[Round]) -> str:
 
 
 def _grid_cell(
-    record: Round,
+    record: RoundRecord,
     silo: str,
-    entry: Mapping[str, object],
+    entry: SiloRecord,
     x: float,
     y: float,
     wide: int,
     high: int,
     top: float,
 ) -> str:
-    refused, clipped, r = entry.get("refused"), entry.get("clipped"), entry.get("r")
-    tip = f"round {record.get('round')}, {silo}: "
+    refused, clipped, r = entry.refused, entry.clipped, entry.r
+    tip = f"round {record.round}, {silo}: "
     middle = {"x": x + wide / 2 - 1, "y": y + high / 2 + 4}
     if refused:
         mark = tag("text", "×", **middle, class_="mark refused m")
@@ -238,10 +242,9 @@ def _grid_cell(
             data_tip=f"{tip}refused: {refused}",
         )
         return box + mark
-    level = float(r) / top if isinstance(r, int | float) else 0.0
-    known = ", ".join(
-        f"{k} {v:.3g}" for k in ("j", "s", "d", "r", "norm") if isinstance(v := entry.get(k), int | float)
-    )
+    level = r / top if r is not None else 0.0
+    values = {"j": entry.j, "s": entry.s, "d": entry.d, "r": r, "norm": entry.norm}
+    known = ", ".join(f"{name} {value:.3g}" for name, value in values.items() if value is not None)
     box = shape(
         "rect", x=x, y=y, width=wide - 2, height=high - 2, class_="cell",
         fill_opacity=f"{0.12 + 0.88 * level:.3f}",
@@ -251,7 +254,7 @@ def _grid_cell(
     return box + mark
 
 
-def _known_r(record: Round) -> Iterable[float]:
-    for entry in record.get("silos", {}).values():
-        if isinstance(entry.get("r"), int | float) and not entry.get("refused"):
-            yield float(entry["r"])
+def _known_r(record: RoundRecord) -> Iterable[float]:
+    for entry in record.accepted.values():
+        if entry.r is not None:
+            yield entry.r

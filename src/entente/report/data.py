@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from entente.detection.alerts import Alert
 from entente.detection.incidents import Incident
-
-Figures = Mapping[str, Any]
-"""One M of metrics.json: ap, auc, precision, recall, fpr, fdr, recall_at, alerts_per_day ..."""
-Round = Mapping[str, Any]
-"""One object of rounds.jsonl."""
+from entente.detection.metrics import Metrics
+from entente.federation.records import RoundRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +37,16 @@ class ReportData:
 
     title: str
     method: str  # name of the run's own method, as in `methods`
-    overall: Figures
+    overall: Metrics
     facts: tuple[tuple[str, str], ...] = ()  # experiment, seed, data ... in the order shown
     command: str | None = None
     simulated: bool | None = None  # None: not known
-    methods: Mapping[str, Figures] = field(default_factory=dict)  # others to compare with
-    rules: Mapping[str, Figures] = field(default_factory=dict)  # trivial rules
+    methods: Mapping[str, Metrics] = field(default_factory=dict)  # others to compare with
+    rules: Mapping[str, Metrics] = field(default_factory=dict)  # trivial rules
     note: str | None = None  # about the comparison
-    per_silo: Mapping[str, Figures] = field(default_factory=dict)
-    rounds: tuple[Round, ...] = ()
-    other_rounds: Mapping[str, tuple[Round, ...]] = field(default_factory=dict)  # of other methods
+    per_silo: Mapping[str, Metrics] = field(default_factory=dict)
+    rounds: tuple[RoundRecord, ...] = ()
+    other_rounds: Mapping[str, tuple[RoundRecord, ...]] = field(default_factory=dict)  # of other methods
     curves: Mapping[str, Points] = field(default_factory=dict)  # recall -> precision, by method
     alerts: tuple[Alert, ...] = ()
     incidents: tuple[Incident, ...] = ()
@@ -62,7 +58,7 @@ class ReportData:
     privacy: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 
-    def all_methods(self) -> dict[str, Figures]:
+    def all_methods(self) -> dict[str, Metrics]:
         """The run's own method first, then the others."""
         others = {name: figures for name, figures in self.methods.items() if name != self.method}
         return {self.method: self.overall, **others}

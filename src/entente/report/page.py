@@ -6,9 +6,10 @@ import base64
 import hashlib
 from importlib.resources import files
 
+from entente.federation.records import RoundRecord
 from entente.report import findings, sections
 from entente.report.charts import PALETTE, Frame, Line, contribution_grid, line_chart, round_lines
-from entente.report.data import ReportData, Round
+from entente.report.data import ReportData
 from entente.report.markup import amount, number, scrolling, tag, text
 
 MOST_CURVES = 8
@@ -89,20 +90,20 @@ def verdict(report: ReportData) -> str:
     """One honest sentence or two: what was found, at what price, and whether a trivial rule does as well."""
     figures = report.overall
     words = []
-    if figures.get("positives"):
-        positives, rate = figures["positives"], amount(figures.get("alerts_per_day"))
-        found = round((figures.get("recall") or 0) * positives)
+    if figures.positives:
+        positives, rate = figures.positives, amount(figures.alerts_per_day)
+        found = round((figures.recall or 0) * positives)
         words.append(
             f"{report.method} found {found} of {positives} malicious edges, with {rate} alerts a day."
         )
-    elif figures.get("alerts_per_day") is not None:
-        words.append(f"{report.method} raises {amount(figures['alerts_per_day'])} alerts a day.")
+    elif figures.alerts_per_day is not None:
+        words.append(f"{report.method} raises {amount(figures.alerts_per_day)} alerts a day.")
         words.append("Nothing in the test windows is labelled malicious, so how good they are is not known.")
     best = _best_rule(report, "ap")
-    if best and figures.get("ap") is not None:
+    if best and figures.ap is not None:
         name, value = best
-        relation = "beats" if figures["ap"] > value else "does not beat"
-        own = number(figures["ap"])
+        relation = "beats" if figures.ap > value else "does not beat"
+        own = number(figures.ap)
         words.append(
             f"Its average precision, {own}, {relation} the best trivial rule: {name}, {number(value)}."
         )
@@ -112,7 +113,7 @@ def verdict(report: ReportData) -> str:
 def _best_rule(report: ReportData, key: str) -> tuple[str, float] | None:
     known = {}
     for name, figures in report.rules.items():
-        value = (figures.get("recall_at") or {}).get("10") if key == "recall@10" else figures.get(key)
+        value = figures.recall_at.get("10") if key == "recall@10" else getattr(figures, key)
         if value is not None:
             known[name] = value
     if not known:
@@ -124,13 +125,13 @@ def _best_rule(report: ReportData, key: str) -> tuple[str, float] | None:
 
 def tiles(report: ReportData) -> str:
     figures = report.overall
-    at10 = (figures.get("recall_at") or {}).get("10")
+    at10 = figures.recall_at.get("10")
     shown = [
-        _tile(report, "Average precision", "ap", figures.get("ap")),
-        _tile(report, "AUC", "auc", figures.get("auc")),
+        _tile(report, "Average precision", "ap", figures.ap),
+        _tile(report, "AUC", "auc", figures.auc),
         _tile(report, "Recall at 10 alerts per window", "recall@10", at10),
     ]
-    rate, recall, precision = (figures.get(key) for key in ("alerts_per_day", "recall", "precision"))
+    rate, recall, precision = figures.alerts_per_day, figures.recall, figures.precision
     than = f"recall {number(recall, 2)}, precision {number(precision, 2)} at the threshold"
     shown.append(_tile_markup("Alerts a day", amount(rate), text(than)))
     return tag("div", "".join(shown), class_="tiles")
@@ -172,7 +173,7 @@ def precision_recall(report: ReportData) -> str:
     colours = report.colours()
     for name in names:
         own = name == report.method
-        recall, precision = report.overall.get("recall"), report.overall.get("precision")
+        recall, precision = report.overall.recall, report.overall.precision
         mark = None
         if own and recall is not None and precision is not None:
             mark = (recall, precision, f"at the threshold: recall {recall:.2f}, precision {precision:.2f}")
@@ -195,16 +196,16 @@ def precision_recall(report: ReportData) -> str:
 
 
 def _ap(report: ReportData, name: str) -> float:
-    value = {**report.rules, **report.all_methods()}.get(name, {}).get("ap")
-    return -1.0 if value is None else float(value)
+    figures = {**report.rules, **report.all_methods()}.get(name)
+    return -1.0 if figures is None or figures.ap is None else figures.ap
 
 
 def rounds(report: ReportData) -> str:
-    runs: dict[str, tuple[Round, ...]] = {report.method: report.rounds, **report.other_rounds}
+    runs: dict[str, tuple[RoundRecord, ...]] = {report.method: report.rounds, **report.other_rounds}
     runs = {name: records for name, records in runs.items() if records}
     if not runs:
         return ""
-    last = max(float(record["round"]) for records in runs.values() for record in records)
+    last = max(float(record.round) for records in runs.values() for record in records)
     panels = []
     for field, title in (("ap", "validation AP"), ("auc", "validation AUC"), ("loss", "training loss")):
         lines = round_lines(runs, report.method, field, report.colours())
@@ -214,7 +215,7 @@ def rounds(report: ReportData) -> str:
             frame = Frame(520, 270, (1, max(last, 2)), (low, high), right=150)
             panels.append(line_chart(f"{title} per round", lines, frame, ("round", title), whole_x=True))
     counted, wide = [record for record in report.rounds if _has_contributions(record)], ""
-    if counted and len({silo for record in counted for silo in record["silos"]}) > 1:
+    if counted and len({silo for record in counted for silo in record.silos}) > 1:
         said = "The stronger the colour, the more a silo's update counted (r). ▾ clipped, × refused."
         grid = scrolling("Contributions", contribution_grid(counted))
         contributions = tag("h3", "What each silo contributed") + sections.paragraph(said) + grid
@@ -225,8 +226,8 @@ def rounds(report: ReportData) -> str:
     return sections.section("rounds", "Rounds", tag("div", "".join(panels), class_="panels"), wide)
 
 
-def _has_contributions(record: Round) -> bool:
-    return any("r" in entry or entry.get("refused") for entry in record.get("silos", {}).values())
+def _has_contributions(record: RoundRecord) -> bool:
+    return any(entry.r is not None or entry.refused for entry in record.silos.values())
 
 
 def _range(values: list[float]) -> tuple[float, float]:

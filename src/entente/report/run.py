@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from entente.artifacts import read_json
-from entente.config import Experiment, load_experiment
+from entente.config import Experiment
 from entente.detectors import find
-from entente.errors import StorageError, UsageError
-from entente.report.data import ReportData, Round
+from entente.errors import UsageError
+from entente.federation.records import BootstrapRecord, RoundRecord
+from entente.report.data import ReportData
 from entente.report.markup import count
 from entente.report.scored import as_attack, from_alerts, from_scores
+from entente.runs.folder import RunFolder
+from entente.runs.records import ModelCard, RunMetrics
 
 NO_ALERTS = "The run has no alerts.parquet, so no alert is shown: `entente train --resume` writes it."
 
@@ -27,30 +27,23 @@ def build(run_folder: Path) -> ReportData:
                 where=run_folder,
                 remedy="Give the folder that `entente train --out RUN` wrote; finish it with --resume.",
             )
-    experiment = load_experiment(run_folder / "experiment.toml")
-    metrics = _metrics(run_folder / "metrics.json")
-    rounds = read_rounds(run_folder / "rounds.jsonl")
-    model = _optional(run_folder / "model.json")
-    others = _optional(run_folder / "comparison.json")
+    folder = RunFolder(run_folder)
+    experiment, metrics, rounds = folder.experiment(), folder.metrics(), tuple(folder.rounds())
+    card = folder.card() if folder.has_model else None
     homes = _homes(experiment)
-    bootstrap: dict[str, Any] = next(
-        (record["bootstrap"] for record in rounds if record.get("bootstrap")), {}
-    )
+    bootstrap = next((record.bootstrap for record in rounds if record.bootstrap), None)
     method = method_name(experiment)
     title = f"{experiment.name}: {method}"
     data: dict[str, Any] = {
         "title": title,
         "method": method,
-        "overall": metrics["overall"],
-        "facts": _facts(experiment, metrics, rounds, model),
+        "overall": metrics.overall,
+        "facts": _facts(experiment, metrics, rounds, card),
         "command": f"entente train {run_folder.name}/experiment.toml",
-        "simulated": others.get("simulated"),
-        "methods": others.get("methods", {}),
-        "rules": metrics.get("baselines", {}),
-        "note": others.get("note"),
-        "per_silo": metrics.get("per_silo", {}),
+        "rules": metrics.baselines,
+        "per_silo": metrics.per_silo,
         "warnings": _warnings(experiment, metrics, rounds),
-        "privacy": privacy_statement(experiment, model, bootstrap),
+        "privacy": privacy_statement(experiment, card, bootstrap),
         "versions": _versions(run_folder / "experiment.toml"),
         **_by_silo(rounds, method),
     }
@@ -76,64 +69,35 @@ def method_name(experiment: Experiment) -> str:
     return f"{detector} {how}" + (f" with {ensemble}" if ensemble != "none" else "")
 
 
-def read_rounds(path: Path) -> tuple[Round, ...]:
-    """The complete records of rounds.jsonl; a last line cut short by a kill is left out."""
-    if not path.is_file():
-        return ()
-    records = []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for i, line in enumerate(lines, start=1):
-        try:
-            records.append(json.loads(line))
-        except ValueError as error:
-            if i == len(lines):
-                break
-            raise StorageError(f"is not JSON ({error})", where=path, line=i) from error
-    return tuple(records)
-
-
-def _metrics(path: Path) -> dict[str, Any]:
-    metrics = read_json(path)
-    if not isinstance(metrics, dict) or not isinstance(metrics.get("overall"), dict):
-        raise StorageError('has no "overall" figures', where=path, remedy="Finish the run with --resume.")
-    return metrics
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    found = read_json(path) if path.is_file() else {}
-    if not isinstance(found, dict):
-        raise StorageError("is not a JSON object", where=path)
-    return found
-
-
-def _by_silo(rounds: tuple[Round, ...], method: str) -> dict[str, Any]:
+def _by_silo(rounds: tuple[RoundRecord, ...], method: str) -> dict[str, Any]:
     """Local-only runs have rounds of every silo apart; they are shown as runs of their own."""
-    alone = sorted({record["silo"] for record in rounds if record.get("silo")})
+    alone = sorted({record.silo for record in rounds if record.silo})
     if not alone:
         return {"rounds": rounds}
-    others = {silo: tuple(record for record in rounds if record.get("silo") == silo) for silo in alone}
+    others = {silo: tuple(record for record in rounds if record.silo == silo) for silo in alone}
     return {"other_rounds": {f"{method} {silo}": records for silo, records in others.items()}}
 
 
 def _facts(
-    experiment: Experiment, metrics: Mapping[str, Any], rounds: tuple[Round, ...], model: Mapping[str, Any]
+    experiment: Experiment, metrics: RunMetrics, rounds: tuple[RoundRecord, ...], card: ModelCard | None
 ) -> tuple[tuple[str, str], ...]:
-    overall, data = metrics["overall"], experiment.data
+    overall, data = metrics.overall, experiment.data
     facts = [
         ("Experiment", experiment.name),
         ("Seed", str(experiment.seed)),
         ("Events", str(data.events)),
         ("Window", f"{data.window:g} s"),
         ("Training", f"first {data.train / 3600:g} h, last {data.validation:.0%} for the threshold"),
-        ("Test edges", f"{overall.get('edges', 0):,}"),
+        ("Test edges", f"{overall.edges:,}"),
     ]
-    if overall.get("positives") is not None:
-        facts.append(("Malicious edges", f"{overall['positives']:,}"))
-    if metrics.get("per_silo"):
-        facts.append(("Silos", str(len(metrics["per_silo"]))))
-    if any(record.get("loss") is not None for record in rounds):
-        best = model.get("best_round")
-        last = max(int(record["round"]) for record in rounds if record.get("loss") is not None)
+    if overall.positives is not None:
+        facts.append(("Malicious edges", f"{overall.positives:,}"))
+    if metrics.per_silo:
+        facts.append(("Silos", str(len(metrics.per_silo))))
+    trained = [record.round for record in rounds if record.loss is not None]
+    if trained:
+        best = card.best_round if card is not None else None
+        last = max(trained)
         facts.append(("Rounds", f"{last}" + (f", best {best}" if best else "")))
     if experiment.attack is not None:
         facts.append(("Attack lab", f"{experiment.attack.name} by {', '.join(experiment.attack.silos)}"))
@@ -141,27 +105,26 @@ def _facts(
 
 
 def _warnings(
-    experiment: Experiment, metrics: Mapping[str, Any], rounds: tuple[Round, ...]
+    experiment: Experiment, metrics: RunMetrics, rounds: tuple[RoundRecord, ...]
 ) -> tuple[str, ...]:
     warnings = []
-    overall = metrics["overall"]
-    if overall.get("positives") == 0:
+    overall = metrics.overall
+    if overall.positives == 0:
         warnings.append(
             "No edge of the test windows is labelled malicious: AP, AUC and recall are undefined."
         )
-    elif overall.get("positives") is not None and overall["positives"] < 20:
+    elif overall.positives is not None and overall.positives < 20:
         warnings.append(
-            f"Only {overall['positives']} malicious edges: the figures change much with each of them."
+            f"Only {overall.positives} malicious edges: the figures change much with each of them."
         )
-    rules = {n: m["ap"] for n, m in metrics.get("baselines", {}).items() if m.get("ap") is not None}
-    if rules and overall.get("ap") is not None and overall["ap"] <= max(rules.values()):
+    rules = {name: figures.ap for name, figures in metrics.baselines.items() if figures.ap is not None}
+    if rules and overall.ap is not None and overall.ap <= max(rules.values()):
         name = max(rules, key=lambda rule: rules[rule])
         warnings.append(f"The trivial rule {name} does as well as the model or better.")
     refused: dict[str, list[Any]] = {}
     for record in rounds:
-        for silo, entry in record.get("silos", {}).items():
-            if entry.get("refused"):
-                refused.setdefault(silo, []).append((record["round"], entry["refused"]))
+        for silo, reason in record.refused.items():
+            refused.setdefault(silo, []).append((record.round, reason))
     for silo, cases in sorted(refused.items()):
         last, reason = cases[-1]
         warnings.append(f"{silo} was refused in {count(len(cases), 'round')}, last in round {last}: {reason}")
@@ -171,7 +134,7 @@ def _warnings(
 
 
 def privacy_statement(
-    experiment: Experiment, model: Mapping[str, Any], bootstrap: Mapping[str, Any]
+    experiment: Experiment, card: ModelCard | None, bootstrap: BootstrapRecord | None
 ) -> tuple[str, ...]:
     """What others could see, for the run that was made."""
     if experiment.mode == "non-fl":
@@ -187,13 +150,13 @@ def privacy_statement(
         "Model weights and a few numbers per round went to the coordinator; logs stayed in the silos.",
         names,
     ]
-    if bootstrap.get("masked"):
+    if bootstrap is not None and bootstrap.masked:
         lines.append("Host counts were added up under pairwise masks: the coordinator saw only the total.")
-    lines += [f"Bootstrap: {note}." for note in bootstrap.get("notes", ())]
-    report = model.get("privacy") or {}
+    lines += [f"Bootstrap: {note}." for note in (bootstrap.notes if bootstrap is not None else ())]
+    report = card.privacy if card is not None else None
     mechanism = experiment.privacy.mechanism
-    if report.get("guarantee"):
-        lines.append(f"Differential privacy: {report['guarantee']}.")
+    if report is not None:
+        lines.append(f"Differential privacy: {report.guarantee}.")
     elif mechanism == "none":
         lines.append("Differential privacy: no guarantee, no noise was added.")
     else:

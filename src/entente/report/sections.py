@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from entente.report.data import Figures, ReportData
+from entente.detection.metrics import Metrics
+from entente.federation.records import RoundRecord, SiloRecord
+from entente.report.data import ReportData
 from entente.report.markup import Cell, amount, figure_cell, number, shape, size, table, tag, text
 
 
@@ -23,19 +25,19 @@ def comparison(data: ReportData) -> str:
     rows += [(name, figures, "rule") for name, figures in data.rules.items()]
     if len(rows) < 2:
         return ""
-    budgets = sorted((data.overall.get("recall_at") or {}), key=int)
+    budgets = sorted(data.overall.recall_at, key=int)
     heads = ["Method", "AP", "", "AUC", *(f"Recall@{b}" for b in budgets)]
     heads += ["Precision", "Recall", "FPR", "FDR", "Alerts/day"]
     body = []
     for name, figures, style in rows:
         label = text(name) + (" " + tag("span", "rule", class_="tag") if style == "rule" else "")
-        ap = figures.get("ap")
+        ap = figures.ap
         cells = [Cell(label, name), figure_cell(ap, number(ap)), Cell(_bar(ap), ap if ap is not None else -1)]
         cells.append(_figure(figures, "auc"))
-        at = figures.get("recall_at") or {}
+        at = figures.recall_at
         cells += [figure_cell(at.get(b), number(at.get(b), 2)) for b in budgets]
         cells += [_figure(figures, key) for key in ("precision", "recall", "fpr", "fdr")]
-        rate = figures.get("alerts_per_day")
+        rate = figures.alerts_per_day
         cells.append(figure_cell(rate, amount(rate)))
         body.append((cells, style))
     said = (
@@ -52,8 +54,8 @@ def comparison(data: ReportData) -> str:
     )
 
 
-def _figure(figures: Figures, key: str) -> Cell:
-    return figure_cell(figures.get(key), number(figures.get(key)))
+def _figure(figures: Metrics, key: str) -> Cell:
+    return figure_cell(getattr(figures, key), number(getattr(figures, key)))
 
 
 def _bar(value: float | None) -> str:
@@ -73,12 +75,12 @@ def per_silo(data: ReportData) -> str:
     heads += ["J", "Mean r", "Clipped", "Refused", "Sent", "Received", "Seconds"] if totals else []
     rows = []
     for name, figures in data.per_silo.items():
-        hosts, rate = data.silo_hosts.get(name), figures.get("alerts_per_day")
-        at = (figures.get("recall_at") or {}).get("10")
+        hosts, rate = data.silo_hosts.get(name), figures.alerts_per_day
+        at = figures.recall_at.get("10")
         cells = [Cell(tag("bdi", text(name)), name), figure_cell(hosts, amount(hosts))]
         cells += [_figure(figures, "ap"), _figure(figures, "auc"), figure_cell(at, number(at, 2))]
         cells.append(figure_cell(rate, amount(rate)))
-        cells += [figure_cell(figures.get(k), amount(figures.get(k))) for k in ("positives", "edges")]
+        cells += [figure_cell(value, amount(value)) for value in (figures.positives, figures.edges)]
         if totals:
             cells += _federation_cells(totals.get(name, {}))
         rows.append((cells, ""))
@@ -92,28 +94,27 @@ def _federation_cells(total: Mapping[str, float | None]) -> list[Cell]:
     return [*cells, figure_cell(total.get("seconds"), amount(total.get("seconds")))]
 
 
-def _silo_totals(rounds: Sequence[Mapping[str, object]]) -> dict[str, dict[str, float | None]]:
+def _silo_totals(rounds: Sequence[RoundRecord]) -> dict[str, dict[str, float | None]]:
     """Per silo over all rounds: last J, mean r, counts and sums."""
-    seen: dict[str, list[Mapping[str, object]]] = {}
+    seen: dict[str, list[SiloRecord]] = {}
     for record in rounds:
-        entries = record.get("silos")
-        for name, entry in entries.items() if isinstance(entries, Mapping) else ():
+        for name, entry in record.silos.items():
             seen.setdefault(name, []).append(entry)
     totals: dict[str, dict[str, float | None]] = {}
     for name, entries in seen.items():
-        accepted = [entry for entry in entries if not entry.get("refused")]
-        r, j = _values(accepted, "r"), _values(accepted, "j")
+        accepted = [entry for entry in entries if entry.refused is None]
+        r, j = _known(entry.r for entry in accepted), _known(entry.j for entry in accepted)
         totals[name] = {
             "j": j[-1] if j else None,
             "r": sum(r) / len(r) if r else None,
-            "clipped": float(sum(bool(entry.get("clipped")) for entry in entries)),
-            "refused": float(sum(bool(entry.get("refused")) for entry in entries)),
+            "clipped": float(sum(bool(entry.clipped) for entry in entries)),
+            "refused": float(sum(entry.refused is not None for entry in entries)),
         }
         for key in ("bytes_up", "bytes_down", "seconds"):
-            values = _values(entries, key)
+            values = _known(getattr(entry, key) for entry in entries)
             totals[name][key] = sum(values) if values else None
     return totals
 
 
-def _values(entries: Sequence[Mapping[str, object]], key: str) -> list[float]:
-    return [float(value) for entry in entries if isinstance(value := entry.get(key), int | float)]
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [float(value) for value in values if value is not None]

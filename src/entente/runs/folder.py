@@ -6,8 +6,9 @@ dropped.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,24 @@ from pyarrow import parquet
 from entente.artifacts import (
     Arrays,
     append_line,
+    array_bytes,
+    arrays_of,
     check_sealed,
     encode_bundle,
-    read_arrays,
     read_bundle,
-    read_json,
     sealed_directory,
-    write_arrays,
-    write_json,
+    write_bytes,
     write_text,
 )
 from entente.config import Experiment, load_experiment, to_toml
-from entente.errors import UsageError
+from entente.errors import StorageError, UsageError
+from entente.federation.records import RoundRecord
 from entente.graphs.hosts import HostTable
+from entente.runs.records import ModelCard, RunMetrics, parse
 from entente.runs.steps import Checkpoints, silo_file
+
+EXPERIMENT, ROUNDS, METRICS = "experiment.toml", "rounds.jsonl", "metrics.json"
+WEIGHTS, CARD = "model.safetensors", "model.json"
 
 
 class RunFolder:
@@ -41,7 +46,7 @@ class RunFolder:
 
     @property
     def started(self) -> bool:
-        return (self.path / "experiment.toml").exists() or (self.path / "checkpoints").exists()
+        return (self.path / EXPERIMENT).exists() or (self.path / "checkpoints").exists()
 
     def begin(self, experiment: Experiment, *, resume: bool) -> None:
         """Claim the folder for `experiment`; with `resume` it must hold the same one."""
@@ -60,46 +65,75 @@ class RunFolder:
             )
 
     def experiment(self) -> Experiment:
-        return load_experiment(self.path / "experiment.toml")
+        return load_experiment(self.path / EXPERIMENT)
 
     def checkpoints(self, part: str = "") -> Checkpoints:
         path = self.path / "checkpoints"
         return Checkpoints(path / silo_file(part) if part else path)
 
-    def append_round(self, record: Mapping[str, Any]) -> None:
-        append_line(self.path / "rounds.jsonl", json.dumps(record, sort_keys=True, allow_nan=False))
+    # ---- rounds ----------------------------------------------------------------------------
 
-    def rounds(self) -> list[dict[str, Any]]:
-        """All complete records; a line cut short by a kill is not one."""
-        path = self.path / "rounds.jsonl"
+    def append_round(self, record: RoundRecord) -> None:
+        append_line(self.path / ROUNDS, _line(record))
+
+    def rounds(self) -> list[RoundRecord]:
+        """All complete records; a last line cut short by a kill is not one."""
+        path = self.path / ROUNDS
         records = []
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        for number, line in enumerate(lines, start=1):
             try:
-                records.append(json.loads(line))
-            except ValueError:
-                break
+                table = json.loads(line)
+            except ValueError as error:
+                if number == len(lines):
+                    break
+                raise StorageError(f"is not JSON ({error})", where=path, line=number) from error
+            records.append(parse(RoundRecord, table, path, number))
         return records
 
-    def keep_rounds(self, records: list[dict[str, Any]]) -> None:
-        lines = (json.dumps(record, sort_keys=True, allow_nan=False) + "\n" for record in records)
-        write_text(self.path / "rounds.jsonl", "".join(lines))
+    def keep_rounds(self, records: Iterable[RoundRecord]) -> None:
+        write_text(self.path / ROUNDS, "".join(_line(record) + "\n" for record in records))
 
-    def write_model(self, models: Mapping[str, Arrays], facts: Mapping[str, Any]) -> None:
+    # ---- model and metrics -----------------------------------------------------------------
+
+    def write_model(self, models: Mapping[str, Arrays], card: ModelCard) -> None:
         """Store the model: one for all silos (key ""), or one per silo."""
         arrays = {
             f"{owner}/{name}" if owner else name: a for owner, m in models.items() for name, a in m.items()
         }
-        write_arrays(self.path / "model.safetensors", arrays)
-        write_json(self.path / "model.json", {**facts, "models": sorted(models)})
+        data = array_bytes(arrays)
+        write_bytes(self.path / WEIGHTS, data)
+        sealed = {"models": tuple(sorted(models)), "weights_sha256": hashlib.sha256(data).hexdigest()}
+        card.model_copy(update=sealed).store(self.path / CARD)
 
-    def read_model(self) -> tuple[dict[str, Arrays], dict[str, Any]]:
-        facts = read_json(self.path / "model.json")
-        arrays = read_arrays(self.path / "model.safetensors")
-        models: dict[str, Arrays] = {owner: {} for owner in facts["models"]}
-        for name, array in arrays.items():
+    @property
+    def has_model(self) -> bool:
+        return (self.path / CARD).is_file()
+
+    def card(self) -> ModelCard:
+        return ModelCard.load(self.path / CARD)
+
+    def read_model(self) -> tuple[dict[str, Arrays], ModelCard]:
+        card, path = self.card(), self.path / WEIGHTS
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise StorageError(f"cannot be read ({error.strerror})", where=path) from error
+        if hashlib.sha256(data).hexdigest() != card.weights_sha256:
+            raise StorageError("was changed or damaged: its checksum is not the recorded one", where=path)
+        models: dict[str, Arrays] = {owner: {} for owner in card.models}
+        for name, array in arrays_of(data).items():
             owner, _, rest = name.rpartition("/")
             models[owner][rest] = array
-        return models, facts
+        return models, card
+
+    def write_metrics(self, metrics: RunMetrics) -> None:
+        metrics.store(self.path / METRICS)
+
+    def metrics(self) -> RunMetrics:
+        return RunMetrics.load(self.path / METRICS)
+
+    # ---- silos -----------------------------------------------------------------------------
 
     def write_state(
         self, silo: str, state: Arrays, history: Arrays, hosts: HostTable, facts: Mapping[str, Any]
@@ -132,6 +166,10 @@ class RunFolder:
 def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     """The arrays whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _line(record: RoundRecord) -> str:
+    return json.dumps(record.to_json(), sort_keys=True, allow_nan=False)
 
 
 def _versions() -> str:

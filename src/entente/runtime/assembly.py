@@ -128,16 +128,7 @@ def cut(name: str, silo: SiloGraph, data: Data, *, static: bool = False) -> Silo
 def initial_model(experiment: Experiment, shape: GraphShape) -> tuple[Layout, Arrays]:
     """The coordinator's w_1, from which every silo starts."""
     detector = make_detector(experiment, shape)
-    weights = detector.weights()
-    component = {name: part for part, names in detector.components.items() for name in names}
-    names = tuple(sorted(weights))
-    layout = Layout(
-        names=names,
-        shapes=tuple(weights[name].shape for name in names),
-        component=tuple(component[name] for name in names),
-        tables=tuple(sorted(detector.identity_tables)),
-    )
-    return layout, weights
+    return Layout.of(detector), detector.weights()
 
 
 def make_detector(experiment: Experiment, shape: GraphShape) -> Detector:

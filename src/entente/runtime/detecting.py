@@ -18,7 +18,6 @@ from entente.detection.policy import AlertPolicy
 from entente.detection.raising import joined, raise_alerts
 from entente.detection.table import read_table, write_table
 from entente.detection.thresholds import Calibration
-from entente.detectors.base import GraphShape
 from entente.graphs.temporal import TemporalGraph
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import trained_detector
@@ -75,9 +74,8 @@ def detect(
     newer table host,silo than the run's.
     """
     experiment = run.experiment()
-    models, facts = run.read_model()
-    thresholds = facts["thresholds"]
-    shape = GraphShape(**facts["shape"])
+    models, card = run.read_model()
+    thresholds, shape = card.thresholds, card.shape
     policy = AlertPolicy(experiment.detection.alerts_per_day, experiment.detection.exclude)
     request = NightRequest(run, events, silos, memory, partition)
     findings, raised, memories = [], [], {}

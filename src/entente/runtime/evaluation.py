@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from entente.detectors import baseline
 from entente.detectors.base import Detector, GraphShape, State
 from entente.graphs.hosts import HostTable
 from entente.graphs.temporal import TemporalGraph
+from entente.runs.records import RunMetrics
 from entente.runtime.assembly import Dataset, SiloData
 
 NEVER = float(np.finfo(np.float32).max)
@@ -42,12 +42,12 @@ class Evaluation:
         """Every edge once, with the score of the silo that owns its source; see `unite`."""
         return unite(list(self.scored.values()))
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> RunMetrics:
         budgets = self.detection.budgets
-        return {
-            "overall": self.overall().metrics(budgets).as_dict(),
-            "per_silo": {name: s.metrics(budgets).as_dict() for name, s in self.scored.items()},
-        }
+        return RunMetrics(
+            overall=self.overall().metrics(budgets),
+            per_silo={name: scored.metrics(budgets) for name, scored in self.scored.items()},
+        )
 
 
 def evaluate_models(dataset: Dataset, detectors: Mapping[str, Detector], detection: Detection) -> Evaluation:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from entente.artifacts import Arrays, write_json
+from entente.artifacts import Arrays
 from entente.config import Experiment
 from entente.detection.scores import write_scores
 from entente.detection.table import write_table
@@ -15,11 +14,12 @@ from entente.errors import Interrupted
 from entente.federation.coordinator import Coordinator
 from entente.graphs.identity import collisions
 from entente.runs.folder import RunFolder
+from entente.runs.records import ModelCard, RunMetrics, TrainingRecord
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
 from entente.runtime.detecting import recent_edges
 from entente.runtime.evaluation import Evaluation, evaluate_models, evaluate_rule, raise_from
 from entente.runtime.evidence import complete
-from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_facts
+from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_record
 from entente.runtime.participants import HONEST, Participants
 from entente.runtime.processes import ProcessTransport
 from entente.runtime.transport import SerialTransport, Transport
@@ -32,8 +32,8 @@ class Run:
     folder: RunFolder
     models: dict[str, Arrays]  # "" = one model for all, else one per silo
     evaluation: Evaluation
-    metrics: dict[str, Any]
-    facts: dict[str, Any]  # of model.json
+    metrics: RunMetrics
+    card: ModelCard
 
 
 def train(
@@ -52,8 +52,8 @@ def train(
     """
     folder.begin(experiment, resume=resume)
     dataset = dataset if dataset is not None else load_dataset(experiment)
-    models, facts = fit(experiment, folder, dataset, watch=watch, participants=participants)
-    return finish(experiment, folder, dataset, models, facts, baselines)
+    models, training = fit(experiment, folder, dataset, watch=watch, participants=participants)
+    return finish(experiment, folder, dataset, models, training, baselines)
 
 
 def finish(
@@ -61,28 +61,24 @@ def finish(
     folder: RunFolder,
     dataset: Dataset,
     models: dict[str, Arrays],
-    facts: dict[str, Any],
+    training: Mapping[str, TrainingRecord],
     baselines: Collection[str] | None = None,
 ) -> Run:
     """Evaluate trained models on the dataset's test windows and leave everything in `folder`."""
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
     evaluation = evaluate_models(dataset, detectors, experiment.detection)
-    metrics = evaluation.metrics()
     chosen = reference_baselines() if baselines is None else baselines
-    metrics["baselines"] = {
-        rule: evaluate_rule(dataset, rule, experiment.detection).metrics()["overall"] for rule in chosen
-    }
+    trivial = {rule: evaluate_rule(dataset, rule, experiment.detection).metrics().overall for rule in chosen}
+    metrics = evaluation.metrics().model_copy(update={"baselines": trivial})
     shape = dataset.shape
-    facts |= {
-        "detector": experiment.detector.name,
-        "shape": {"table_size": shape.table_size, "rows_per_host": shape.rows_per_host},
-        "thresholds": evaluation.thresholds,
-        "collisions": {
-            name: asdict(collisions(silo.train.rows, shape.table_size))
-            for name, silo in dataset.silos.items()
-        },
-    }
-    folder.write_model(models, facts)
+    card = ModelCard(
+        detector=experiment.detector.name,
+        shape=shape,
+        training=dict(training),
+        thresholds=evaluation.thresholds,
+        collisions={n: collisions(silo.train.rows, shape.table_size) for n, silo in dataset.silos.items()},
+    )
+    folder.write_model(models, card)
     for name, silo in dataset.silos.items():
         test = silo.test
         memory = {
@@ -95,8 +91,8 @@ def finish(
     table = raise_from(dataset, evaluation, detectors)
     alerts = complete(table.alerts, experiment.data.events)
     write_table(folder.path / "alerts.parquet", alerts, table.excluded)
-    write_json(folder.path / "metrics.json", metrics)
-    return Run(folder, models, evaluation, metrics, facts)
+    folder.write_metrics(metrics)
+    return Run(folder, models, evaluation, metrics, card)
 
 
 def fit(
@@ -106,23 +102,23 @@ def fit(
     *,
     watch: Watcher | None = None,
     participants: Participants = HONEST,
-) -> tuple[dict[str, Arrays], dict[str, Any]]:
-    """Train only: the model (or, local-only, one per silo) and what there is to say about it.
+) -> tuple[dict[str, Arrays], dict[str, TrainingRecord]]:
+    """Train only: the model ("") or, local-only, one per silo, and how the training of each ended.
 
     Training goes on from the folder's last checkpoint where there is one.
     """
     if experiment.mode == "federated":
         participants.check(list(dataset.silos))
     if not initial_model(experiment, dataset.shape)[1]:
-        return {"": {}}, {"stopped": "the detector has no weights", "best_round": None}
+        return {"": {}}, {"": TrainingRecord(stopped="the detector has no weights")}
     if experiment.mode != "local-only":
         coordinator = federate(experiment, folder, dataset, "", participants, watch)
-        return {"": coordinator.best_weights}, training_facts(coordinator)
-    models, stories = {}, {}
+        return {"": coordinator.best_weights}, {"": training_record(coordinator)}
+    models, training = {}, {}
     for name in dataset.silos:
         alone = federate(experiment, folder, dataset, name, participants, watch)
-        models[name], stories[name] = alone.best_weights, training_facts(alone)
-    return models, {"silos": stories}
+        models[name], training[name] = alone.best_weights, training_record(alone)
+    return models, training
 
 
 def federate(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from entente.config import Experiment, aggregation_options
 from entente.detectors.base import GraphShape
 from entente.errors import StorageError
 from entente.federation.coordinator import Coordinator
 from entente.federation.messages import Reply, Task
+from entente.federation.records import RoundRecord
 from entente.runs.folder import RunFolder
+from entente.runs.records import TrainingRecord
 from entente.runtime.assembly import initial_model
 from entente.runtime.transport import Transport
 
-Watcher = Callable[[Mapping[str, Any]], None]
+Watcher = Callable[[RoundRecord], None]
 """Told of every round's record as soon as it is complete."""
 
 
@@ -26,7 +27,7 @@ class Step:
     task: Task
     replies: Sequence[Reply]
     missing: Mapping[str, str]
-    record: dict[str, Any] | None
+    record: RoundRecord | None
 
 
 class Journal:
@@ -52,9 +53,7 @@ class Journal:
                     remedy="Resume with the version that began the run, or start it anew.",
                 ) from error
         reached = coordinator.task_id if saved is not None else 0
-        self.folder.keep_rounds(
-            [r for r in self.folder.rounds() if r.get("silo", "") != self.part or r["id"] < reached]
-        )
+        self.folder.keep_rounds([r for r in self.folder.rounds() if r.silo != self.part or r.id < reached])
 
     def answered(self, task: Task, missing: Mapping[str, str]) -> None:
         """Told what came back before the coordinator judges it."""
@@ -63,7 +62,7 @@ class Journal:
         """Keep a step: first the record, then the checkpoint."""
         record = step.record
         if record is not None:
-            record = {**record, "silo": self.part} if self.part else record
+            record = record.model_copy(update={"silo": self.part})
             self.folder.append_round(record)
         self._checkpoints.save(coordinator.task_id, coordinator.state(), transport.states())
         if record is not None and self._watch is not None:
@@ -101,11 +100,11 @@ def make_coordinator(experiment: Experiment, shape: GraphShape, silos: Sequence[
     )
 
 
-def training_facts(coordinator: Coordinator) -> dict[str, Any]:
+def training_record(coordinator: Coordinator) -> TrainingRecord:
     """What model.json says of the training."""
-    return {
-        "stopped": coordinator.stopped,
-        "best_round": coordinator.best_round,
-        "rounds": coordinator.round,
-        "privacy": coordinator.privacy_report(),
-    }
+    return TrainingRecord(
+        stopped=coordinator.stopped,
+        best_round=coordinator.best_round,
+        rounds=coordinator.round,
+        privacy=coordinator.privacy_report(),
+    )

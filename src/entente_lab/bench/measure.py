@@ -12,8 +12,10 @@ import numpy as np
 from entente.config import Experiment
 from entente.detection.metrics import Metrics, pr_curve
 from entente.detection.scored import ScoredEdges
+from entente.federation.records import RoundRecord
 from entente.partition.base import read_silos
 from entente.runs.folder import RunFolder
+from entente.runs.records import TrainingRecord
 from entente.runtime.assembly import load_dataset, trained_detector
 from entente.runtime.evaluation import Evaluation, evaluate_models
 from entente.runtime.local import fit
@@ -32,7 +34,7 @@ def measure(experiment: Experiment, options: Mapping[str, Any], work: Path) -> d
     dataset = load_dataset(experiment)
     began = time.perf_counter()
     folder = cell_folder(experiment, work)
-    models, facts = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
+    models, training = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
     rounds = folder.rounds()
     trained = time.perf_counter()
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
@@ -45,10 +47,10 @@ def measure(experiment: Experiment, options: Mapping[str, Any], work: Path) -> d
     outcome["values"] |= {
         "train_seconds": round(trained - began, 3),
         "test_seconds": round(time.perf_counter() - trained, 3),
-        **training_figures(rounds, facts),
+        **training_figures(rounds, training),
     }
     outcome["rounds"] = [shortened(record) for record in rounds]
-    outcome["training"] = facts
+    outcome["training"] = training_facts(training)
     return outcome
 
 
@@ -104,31 +106,37 @@ def _unnested(figures: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def training_figures(rounds: Iterable[Mapping[str, Any]], facts: Mapping[str, Any]) -> dict[str, Any]:
+def training_figures(rounds: Iterable[RoundRecord], training: Mapping[str, TrainingRecord]) -> dict[str, Any]:
     """How long training took in rounds, and what it sent. Alone or in one place nothing is sent."""
-    stories = list(facts.get("silos", {"": facts}).values())
-    silos = [entry for record in rounds for entry in record["silos"].values()]
-    best = [story["best_round"] for story in stories if story.get("best_round") is not None]
+    silos = [entry for record in rounds for entry in record.silos.values()]
+    best = [story.best_round for story in training.values() if story.best_round is not None]
     return {
         "best_round": float(np.mean(best)) if best else None,
-        "rounds": max((story.get("rounds") or 0 for story in stories), default=0),
-        "bytes_up": sum(entry.get("bytes_up", 0) for entry in silos),
-        "bytes_down": sum(entry.get("bytes_down", 0) for entry in silos),
-        "refused": sum(entry.get("refused") is not None for entry in silos),
+        "rounds": max((story.rounds or 0 for story in training.values()), default=0),
+        "bytes_up": sum(entry.bytes_up or 0 for entry in silos),
+        "bytes_down": sum(entry.bytes_down or 0 for entry in silos),
+        "refused": sum(entry.refused is not None for entry in silos),
     }
 
 
-def shortened(record: Mapping[str, Any]) -> dict[str, Any]:
+def training_facts(training: Mapping[str, TrainingRecord]) -> dict[str, Any]:
+    """How training ended, as JSON: of the one model, or of every silo's."""
+    stories = {name: story.model_dump(mode="json") for name, story in training.items()}
+    return stories.get("", {"silos": stories})
+
+
+def shortened(record: RoundRecord) -> dict[str, Any]:
     """A round as tables and plots need it."""
+    table = record.to_json()
     return {
-        "round": record["round"],
-        "kind": record.get("kind"),
-        "silo": record.get("silo"),
-        "loss": record.get("loss"),
-        "validation": record.get("validation"),
+        "round": record.round,
+        "kind": record.kind,
+        "silo": record.silo or None,
+        "loss": record.loss,
+        "validation": table["validation"],
         "silos": {
             name: {key: _short(entry[key]) for key in CREDITS if key in entry}
-            for name, entry in record["silos"].items()
+            for name, entry in table["silos"].items()
         },
     }
 

@@ -16,6 +16,7 @@ from entente.errors import EntenteError
 from entente.federation.aggregators.base import Layout
 from entente.federation.coordinator import Coordinator
 from entente.federation.messages import Reply, Task, pack, unpack
+from entente.federation.records import RoundRecord
 from entente.federation.silo import Silo
 from entente.graphs.temporal import TemporalGraph
 from entente_lab.attacks import corrupt
@@ -77,7 +78,7 @@ class Arena:
         self.attack, self.seed = attack, seed
         self.coordinator = self.new_coordinator()
         self.silos = {name: self.new_silo(name) for name in NAMES}
-        self.records: list[dict[str, Any]] = []
+        self.records: list[RoundRecord] = []
         self.models: list[np.ndarray] = []
 
     def new_coordinator(self) -> Coordinator:

@@ -106,4 +106,4 @@ def test_two_of_four_may_collude(name: str) -> None:
     arena = Arena(attack_of(name, silos=("a", "d")), rounds=2).run()
     assert arena.coordinator.round == 2
     assert all(np.isfinite(model).all() for model in arena.models)
-    assert set(arena.records[0]["silos"]) == set(NAMES)
+    assert set(arena.records[0].silos) == set(NAMES)

@@ -99,18 +99,18 @@ def test_a_lying_sketch_claims_the_most_and_shifts_the_sum_of_hosts() -> None:
     assert liar.handle(CountTask(2)).count == 100
     clean = Arena().run().coordinator.bootstrap
     lied = Arena(Attack(name="lying-sketch", silos=("d",), strength=10.0)).run().coordinator.bootstrap
-    assert lied["hosts"] == clean["hosts"] + 90
+    assert lied.hosts == clean.hosts + 90
 
 
 def test_an_adaptive_attacker_is_never_cut_and_gets_nearly_the_largest_contribution() -> None:
     constant = {"adaptive": False}
     arena = Arena(Attack(name="adaptive", silos=("d",), strength=5.0), rounds=3, rule=constant).run()
     for record in arena.records[:3]:
-        credit = record["silos"]["d"]
-        assert credit["norm"] == pytest.approx(4.95, rel=1e-3)
-        assert not credit["clipped"]
-        assert credit["j"] == 1.0
-        assert credit["r"] > max(other["r"] for name, other in record["silos"].items() if name != "d")
+        credit = record.silos["d"]
+        assert credit.norm == pytest.approx(4.95, rel=1e-3)
+        assert not credit.clipped
+        assert credit.j == 1.0
+        assert credit.r > max(other.r for name, other in record.silos.items() if name != "d")
 
 
 def test_targeted_rows_move_nothing_but_the_malicious_hosts() -> None:
@@ -146,9 +146,9 @@ def test_a_free_rider_sends_back_what_it_got_and_claims_to_be_perfect() -> None:
 def test_non_finite_updates_are_refused_with_a_reason_and_the_round_goes_on() -> None:
     arena = Arena(Attack(name="non-finite", silos=("d",)), rounds=3).run()
     for record in arena.records[:3]:
-        assert record["aggregated"]
-        assert "finite" in record["silos"]["d"]["refused"]
-    assert any("d: refused" in line for line in arena.records[2]["warnings"])
+        assert record.aggregated
+        assert "finite" in record.silos["d"].refused
+    assert any("d: refused" in line for line in arena.records[2].warnings)
 
 
 def test_covering_adds_more_edges_than_replay_alone() -> None:

@@ -73,7 +73,7 @@ def test_a_cell_that_was_stopped_goes_on_to_the_same_figures(
         patch.setattr(Checkpoints, "save", stopped)
         with pytest.raises(OSError, match="plug"):
             measure_in(experiment, {}, tmp_path)
-    left = [record["round"] for record in RunFolder(tmp_path / "run").rounds()]
+    left = [record.round for record in RunFolder(tmp_path / "run").rounds()]
     assert 0 < len(left) < 5
     again = measure_in(experiment, {}, tmp_path)
     assert [r["round"] for r in again["rounds"]] == [r["round"] for r in whole["rounds"]]
@@ -116,7 +116,7 @@ def test_permuting_test_labels_changes_nothing_that_was_trained(
         assert all(np.array_equal(weights[name], two[owner][name]) for name in weights)
     for name, part in scored.scored.items():
         assert np.array_equal(part.score, other_scored.scored[name].score)
-    assert scored.metrics()["overall"]["ap"] != other_scored.metrics()["overall"]["ap"]
+    assert scored.metrics().overall.ap != other_scored.metrics().overall.ap
 
 
 def test_a_silo_s_share_of_the_central_scores_is_what_it_would_see(small_company: Prepared) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from entente.federation.aggregators import available as aggregators
+from entente.federation.records import RoundRecord
 from entente_lab.attacks import available
 from entente_lab.bench.cells import Cell, Record, Row
 from entente_lab.bench.document import Table, to_html, to_markdown
@@ -172,8 +173,10 @@ def test_a_run_that_stands_in_two_parts_counts_once(measured: list[Row]) -> None
 
 
 def test_warnings_are_counted_for_and_against() -> None:
-    def record(round_: int, *warnings: str) -> dict[str, Any]:
-        return {"kind": "train", "round": round_, "warnings": list(warnings)}
+    def record(round_: int, *warnings: str) -> RoundRecord:
+        return RoundRecord(
+            kind="train", id=round_, round=round_, attempt=1, validation=None, silos={}, warnings=warnings
+        )
 
     rounds = [record(1), record(2, "a: loud since round 1"), record(3, "a: loud since round 1", "c: idle")]
     assert watched(rounds, ("a",), 4) == {"warned": 1.0, "warned_round": 2.0, "accused": pytest.approx(1 / 3)}

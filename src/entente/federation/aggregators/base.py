@@ -32,14 +32,15 @@ class Layout:
 
     @classmethod
     def of(cls, detector: Detector) -> Layout:
-        """The layout of a detector's weights: component by component, names in the detector's order."""
+        """The layout of a detector's weights, sorted by name."""
         weights = detector.weights()
-        placed = [(name, part) for part, names in detector.components.items() for name in names]
+        component = {name: part for part, names in detector.components.items() for name in names}
+        names = tuple(sorted(weights))
         return cls(
-            names=tuple(name for name, _ in placed),
-            shapes=tuple(weights[name].shape for name, _ in placed),
-            component=tuple(part for _, part in placed),
-            tables=detector.identity_tables,
+            names=names,
+            shapes=tuple(weights[name].shape for name in names),
+            component=tuple(component[name] for name in names),
+            tables=tuple(sorted(detector.identity_tables)),
         )
 
     @property

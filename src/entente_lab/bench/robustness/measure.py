@@ -21,12 +21,13 @@ from entente.detection.thresholds import learn_threshold
 from entente.detectors import baseline
 from entente.detectors.base import Detector
 from entente.errors import DetectorError, FederationError
+from entente.federation.records import RoundRecord
 from entente.runtime.assembly import Dataset, load_dataset, trained_detector
 from entente.runtime.evaluation import NEVER, label_scores
 from entente.runtime.local import fit
 from entente_lab.attacks import attackers
 from entente_lab.attacks.base import Attacker
-from entente_lab.bench.measure import cell_folder, shortened
+from entente_lab.bench.measure import cell_folder, shortened, training_facts
 
 LOOSE = 0.05
 """Share of false alarms of the second, looser threshold: at 0.001 a clean model misses most edges already,
@@ -45,11 +46,12 @@ def measure_attack(experiment: Experiment, options: Mapping[str, Any], work: Pat
     values: dict[str, Any] = cost(experiment, dataset, liars)
     folder = cell_folder(experiment, work)
     try:
-        models, facts = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
+        models, training = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
         detectors = {
             name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos
         }
         views = judge(experiment, dataset, detectors, liars)
+        facts = training_facts(training)
     except (FederationError, DetectorError) as error:
         facts, views = {"broken": str(error), "best_round": None, "rounds": None}, {}
     rounds = folder.rounds()
@@ -62,7 +64,7 @@ def measure_attack(experiment: Experiment, options: Mapping[str, Any], work: Pat
         "values": values,
         "views": views,
         "rounds": [shortened(record) for record in rounds],
-        "warnings": {str(r["round"]): r["warnings"] for r in rounds if r.get("warnings")},
+        "warnings": {str(record.round): list(record.warnings) for record in rounds if record.warnings},
         "training": facts,
     }
 
@@ -151,21 +153,19 @@ def score_at(
     return found
 
 
-def watched(
-    rounds: Iterable[Mapping[str, Any]], liars: Collection[str], silos: int
-) -> dict[str, float | None]:
+def watched(rounds: Iterable[RoundRecord], liars: Collection[str], silos: int) -> dict[str, float | None]:
     """Whether the coordinator's warnings named who cheats, since when, and how often they named others."""
     first: int | None = None
     accused: set[str] = set()
     trained = 0
     for record in rounds:
-        if record.get("kind") != "train":
+        if not record.trained:
             continue
         trained += 1
-        for warning in record.get("warnings", ()):
-            name = str(warning).partition(":")[0]
+        for warning in record.warnings:
+            name = warning.partition(":")[0]
             if name in liars:
-                first = record["round"] if first is None else first
+                first = record.round if first is None else first
             else:
                 accused.add(name)
     honest = silos - len(liars)
