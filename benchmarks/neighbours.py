@@ -28,7 +28,7 @@ def main() -> None:
     moments = np.sort(rng.integers(0, 1000 * events, events))
 
     began = time.process_time()
-    fast = RecentNeighbours(src, dst, moments, None, Ring.empty(hosts, K, 0), K)
+    fast = RecentNeighbours(src, dst, moments, Ring.empty(hosts, K), K)
     order = fast.before(moments)  # of every event, once
     indexed = time.process_time()
     plain = PlainSampler(src, dst, moments, hosts)

@@ -49,13 +49,13 @@ class PlainSampler:
 class PlainTGN:
     """Memory and embeddings of one pass over a stream, with the parameters of `model`."""
 
-    def __init__(self, model: TGN, src, dst, time, features, hosts: int, k: int, shared_moment: bool) -> None:
+    def __init__(self, model: TGN, src, dst, time, hosts: int, k: int, shared_moment: bool) -> None:
         self.model, self.k, self.shared = model, k, shared_moment
-        self.src, self.dst, self.time, self.features = src, dst, time, features
+        self.src, self.dst, self.time = src, dst, time
         self.sampler = PlainSampler(src, dst, time, hosts)
         self.memory = torch.zeros(hosts, model.width)
         self.last = [-1] * hosts
-        self.messages: dict[int, tuple[Tensor, float, Tensor]] = {}
+        self.messages: dict[int, tuple[Tensor, float]] = {}
 
     def updated(self) -> Tensor:
         """The memories of all hosts, those with a message brought up to date."""
@@ -64,9 +64,9 @@ class PlainTGN:
         nodes = sorted(self.messages)
         parts = [
             torch.cat(
-                (self.memory[node], other, self.model.time(torch.tensor([gap], dtype=torch.float32))[0], edge)
+                (self.memory[node], other, self.model.time(torch.tensor([gap], dtype=torch.float32))[0])
             )
-            for node, (other, gap, edge) in ((node, self.messages[node]) for node in nodes)
+            for node, (other, gap) in ((node, self.messages[node]) for node in nodes)
         ]
         at = torch.tensor(nodes)
         return self.memory.index_copy(0, at, self.model.memory.cell(torch.stack(parts), self.memory[at]))
@@ -76,13 +76,10 @@ class PlainTGN:
             return memory[torch.from_numpy(nodes)]
         below = np.full(len(nodes), start) if self.shared else moments
         own = self.embed(memory, nodes, below, layer - 1, start)
-        node, time, event, known = self.sampler.recent(nodes, moments, self.k)
+        node, time, _, known = self.sampler.recent(nodes, moments, self.k)
         near = self.embed(memory, node.ravel(), np.repeat(below, self.k), layer - 1, start)
         ago = np.where(known, moments[:, None] - time, 0) / 1e6
         edges = self.model.time(torch.from_numpy(ago.astype(np.float32)))
-        if self.features is not None:
-            edge = torch.from_numpy(self.features[event] * known[:, :, None])
-            edges = torch.cat((edges, edge), dim=2)
         seen = torch.cat((near.view(len(nodes), self.k, -1), edges), dim=2)
         return self.attend(self.model.attention[layer - 1], own, seen, torch.from_numpy(known))
 
@@ -117,8 +114,7 @@ class PlainTGN:
         before = list(self.last)
         for event in events.tolist():
             a, b, moment = int(self.src[event]), int(self.dst[event]), int(self.time[event])
-            edge = torch.zeros(0) if self.features is None else torch.from_numpy(self.features[event])
             for own, other in ((a, b), (b, a)):
                 gap = 0.0 if before[own] < 0 else (moment - before[own]) / 1e6
-                self.messages[own] = (memory[other], gap, edge)
+                self.messages[own] = (memory[other], gap)
                 self.last[own] = moment

@@ -46,10 +46,10 @@ class Fast:
     """The library's own way, with the interface of the plain one."""
 
     def __init__(self, model: TGN, src, dst, moments, hosts: int) -> None:
-        past = Ring.empty(hosts, CONFIG.neighbours, 0)
+        past = Ring.empty(hosts, CONFIG.neighbours)
         self.model = model
-        self.stream = Stream(src, dst, moments, None, past, CONFIG.neighbours)
-        self.memory = Memory.empty(hosts, CONFIG.memory, 0, CPU)
+        self.stream = Stream(src, dst, moments, past, CONFIG.neighbours)
+        self.memory = Memory.empty(hosts, CONFIG.memory, CPU)
 
     def batch(self, batch, targets):
         stream = self.stream
@@ -74,10 +74,10 @@ def step(way, optimiser, batch, targets) -> None:
 def pair(src, dst, moments, hosts: int, seed: int):
     """Both ways with the same weights."""
     torch.manual_seed(seed)
-    model = TGN(CONFIG, 0)
+    model = TGN(CONFIG)
     other = copy.deepcopy(model)
     ends = src.astype(np.int64), dst.astype(np.int64)
-    plain = PlainTGN(other, *ends, moments, None, hosts, CONFIG.neighbours, shared_moment=False)
+    plain = PlainTGN(other, *ends, moments, hosts, CONFIG.neighbours, shared_moment=False)
     fast = Fast(model, src, dst, moments, hosts)
     return {"fast": fast, "plain": plain}
 

@@ -1,4 +1,4 @@
-"""Jbeil as a detector: hiding, edge features, how logs are cut, and that it learns."""
+"""Jbeil as a detector: hiding, how logs are cut, and that it learns."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def habits(events: int = 1200, hosts: int = 30, windows: int = 12, seed: int = 0
     )
 
 
-def detector(features: int = 0, **changes: Any) -> Jbeil:
+def detector(**changes: Any) -> Jbeil:
     small = {"memory": 16, "time": 8, "embedding": 16, "neighbours": 5, "batch": 50, "lr": 0.01, "layers": 1}
-    return Jbeil(JbeilOptions(**(small | changes)), GraphShape(64, edge_features=features), 0)
+    return Jbeil(JbeilOptions(**(small | changes)), GraphShape(64), 0)
 
 
 def test_it_learns_who_is_called() -> None:
@@ -102,19 +102,6 @@ def test_hidden_hosts_are_validated_apart() -> None:
     assert unseen.edges > 0
     assert seen.edges + unseen.edges == pytest.approx(0.15 * graph.num_edges, abs=1)
     assert unseen.ap > 0.5
-
-
-def test_edge_features_reach_the_score() -> None:
-    graph = habits(300)
-    features = np.random.default_rng(0).random((300, 2)).astype(np.float32)
-    one, graph = detector(features=2), replace(graph, features=features)
-    one.train(graph, 1, np.random.default_rng(0))
-    scores, state = one.score(graph, one.initial_state(graph))
-    other, _ = one.score(replace(graph, features=1 - features), one.initial_state(graph))
-    assert not np.allclose(scores, other)
-    assert state["neighbour_features"].any()
-    with pytest.raises(DetectorError, match="features"):
-        one.score(replace(graph, features=None), one.initial_state(graph))
 
 
 @pytest.mark.parametrize("layers", [1, 2])

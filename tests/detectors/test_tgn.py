@@ -44,33 +44,30 @@ def config(**changes: Any) -> JbeilOptions:
     return JbeilOptions(**(small | changes))
 
 
-def model(features: int = 0, **changes: Any) -> TGN:
+def model(**changes: Any) -> TGN:
     torch.manual_seed(0)
-    return TGN(config(**changes), features)
+    return TGN(config(**changes))
 
 
-def arrays(seed: int = 0, features: int = 0) -> tuple[Any, ...]:
+def arrays(seed: int = 0) -> tuple[Any, ...]:
     rng = np.random.default_rng(seed)
     src = rng.integers(0, HOSTS, EVENTS)
     dst = (src + rng.integers(1, HOSTS, EVENTS)) % HOSTS
     time = np.sort(rng.integers(0, 300, EVENTS)) * 1_000_000
-    edge = rng.random((EVENTS, features)).astype(np.float32) if features else None
-    return src, dst, time, edge
+    return src, dst, time
 
 
-def stream(src: Any, dst: Any, time: Any, edge: Any) -> Stream:
-    past = Ring.empty(HOSTS, K, 0 if edge is None else edge.shape[1])
-    return Stream(src.astype(np.int32), dst.astype(np.int32), time, edge, past, K)
+def stream(src: Any, dst: Any, time: Any) -> Stream:
+    return Stream(src.astype(np.int32), dst.astype(np.int32), time, Ring.empty(HOSTS, K), K)
 
 
 def memory(net: TGN) -> Memory:
-    return Memory.empty(HOSTS, net.width, net.features, torch.device("cpu"))
+    return Memory.empty(HOSTS, net.width, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("features", [0, 3])
-def test_logits_and_gradients_are_those_of_the_plain_recursion(layers: int, features: int) -> None:
-    net, data = model(features, layers=layers), arrays(features=features)
+def test_logits_and_gradients_are_those_of_the_plain_recursion(layers: int) -> None:
+    net, data = model(layers=layers), arrays()
     events, store = stream(*data), memory(net)
     plain = plain_module().PlainTGN(net, *data, HOSTS, K, shared_moment=True)
     rng = np.random.default_rng(1)
@@ -93,22 +90,21 @@ def test_logits_and_gradients_are_those_of_the_plain_recursion(layers: int, feat
             assert (one is None) == (two is None)
             if one is not None:
                 torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-3)
-    for node, (other, gap, edge) in plain.messages.items():
+    for node, (other, gap) in plain.messages.items():
         assert store.pending[node]
         torch.testing.assert_close(store.other[node], other, atol=1e-5, rtol=1e-4)
         assert float(store.gap[node]) == pytest.approx(gap)
-        torch.testing.assert_close(store.features[node], edge)
     torch.testing.assert_close(store.rows, plain.memory, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_shuffling_the_future_changes_no_logit(layers: int) -> None:
-    net, (src, dst, time, _) = model(layers=layers), arrays()
+    net, (src, dst, time) = model(layers=layers), arrays()
     found = []
     for seed in (0, 1):
         order = np.random.default_rng(seed).permutation(np.arange(64, EVENTS))
         mixed = np.concatenate((np.arange(64), order))
-        events, store = stream(src[mixed], dst[mixed], time, None), memory(net)
+        events, store = stream(src[mixed], dst[mixed], time), memory(net)
         drawn = np.random.default_rng(9).integers(0, HOSTS, 64)
         found.append(link_logits(net, events, store, batches(np.arange(64), 16), drawn))
     np.testing.assert_array_equal(found[0][0], found[1][0])
@@ -116,15 +112,15 @@ def test_shuffling_the_future_changes_no_logit(layers: int) -> None:
 
 
 def test_an_event_does_not_see_itself_or_its_own_moment() -> None:
-    net, (src, dst, _, _) = model(), arrays()
+    net, (src, dst, _) = model(), arrays()
     time = np.full(EVENTS, 7_000_000)
-    events, store = stream(src, dst, time, None), memory(net)
+    events, store = stream(src, dst, time), memory(net)
     real, _ = link_logits(net, events, store, [np.arange(EVENTS)], np.zeros(EVENTS, np.int64))
     assert np.ptp(real) < 1e-6  # nobody has a past, so all hosts look the same
 
 
 def test_observing_alone_leaves_the_memory_that_asking_leaves() -> None:
-    net, data = model(features=2), arrays(features=2)
+    net, data = model(), arrays()
     events, asked, observed = stream(*data), memory(net), memory(net)
     link_logits(net, events, asked, batches(np.arange(EVENTS), 16), events.dst)
     for batch in batches(np.arange(EVENTS), 16):
@@ -153,9 +149,7 @@ def test_the_time_encoding_is_a_cosine_of_each_frequency() -> None:
 
 
 def test_a_diverging_run_is_an_error_with_a_remedy() -> None:
-    net, data = model(features=1), arrays(features=1)
-    data[3][:] = 1e38
-    events = stream(*data)
-    optimiser = torch.optim.Adam(net.parameters(), lr=1e6)
+    net, events = model(), stream(*arrays())
+    optimiser = torch.optim.Adam(net.parameters(), lr=1e30)
     with pytest.raises(DetectorError, match="diverged"):
         train_epoch(net, optimiser, events, memory(net), 16, np.arange(HOSTS), np.random.default_rng(0))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from entente.graphs.neighbours import RecentNeighbours, Ring
 
 
-def plain(src, dst, time, feature, nodes, moments, k):
+def plain(src, dst, time, nodes, moments, k):
     """Per question: walk back through all events strictly before the moment."""
     rows = []
     for node, moment in zip(nodes, moments, strict=True):
@@ -17,7 +17,7 @@ def plain(src, dst, time, feature, nodes, moments, k):
         for event in reversed(range(len(src))):
             if time[event] < moment and node in (src[event], dst[event]):
                 other = dst[event] if src[event] == node else src[event]
-                found.append((other, time[event], feature[event]))
+                found.append((other, time[event]))
         rows.append(found[:k])
     return rows
 
@@ -27,42 +27,40 @@ def events(seed: int, count: int, hosts: int):
     src = rng.integers(0, hosts, count)
     dst = (src + rng.integers(1, hosts, count)) % hosts
     time = np.sort(rng.integers(0, max(count, 1), count))
-    return src.astype(np.int32), dst.astype(np.int32), time, rng.random((count, 2)).astype(np.float32)
+    return src.astype(np.int32), dst.astype(np.int32), time
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(0, 60), hosts=st.integers(2, 9), k=st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
 def test_the_batched_sampler_answers_as_the_plain_one(seed: int, count: int, hosts: int, k: int) -> None:
-    src, dst, time, features = events(seed, count, hosts)
-    sampler = RecentNeighbours(src, dst, time, features, Ring.empty(hosts, k, 2), k)
+    src, dst, time = events(seed, count, hosts)
+    sampler = RecentNeighbours(src, dst, time, Ring.empty(hosts, k), k)
     rng = np.random.default_rng(seed + 1)
     nodes, moments = rng.integers(0, hosts, 40), rng.integers(0, count + 2, 40)
     found = sampler.recent(nodes, sampler.before(moments))
-    for row, expected in enumerate(plain(src, dst, time, features, nodes, moments, k)):
+    for row, expected in enumerate(plain(src, dst, time, nodes, moments, k)):
         assert found.known[row].sum() == len(expected)
-        for column, (other, moment, feature) in enumerate(expected):
+        for column, (other, moment) in enumerate(expected):
             assert found.known[row, column]
             assert found.node[row, column] == other
             assert found.time[row, column] == moment
-            np.testing.assert_array_equal(found.features[row, column], feature)
-        assert not found.features[row, len(expected) :].any()
 
 
 @given(seed=st.integers(0, 10_000), cut=st.integers(0, 50), k=st.integers(1, 6))
 @settings(max_examples=40, deadline=None)
 def test_going_on_from_a_ring_equals_having_seen_everything(seed: int, cut: int, k: int) -> None:
-    hosts, (src, dst, time, features) = 7, events(seed, 50, 7)
+    hosts, (src, dst, time) = 7, events(seed, 50, 7)
     time = np.arange(50)
-    whole = RecentNeighbours(src, dst, time, features, Ring.empty(hosts, k, 2), k)
-    head = [array[:cut] for array in (src, dst, time, features)]
-    tail = [array[cut:] for array in (src, dst, time, features)]
-    ring = RecentNeighbours(*head, Ring.empty(hosts, k, 2), k).ring(cut)
+    whole = RecentNeighbours(src, dst, time, Ring.empty(hosts, k), k)
+    head = [array[:cut] for array in (src, dst, time)]
+    tail = [array[cut:] for array in (src, dst, time)]
+    ring = RecentNeighbours(*head, Ring.empty(hosts, k), k).ring(cut)
     later = RecentNeighbours(*tail, ring, k)
     nodes = np.arange(hosts)
     for event in range(cut, 51):
         one = whole.recent(nodes, np.full(hosts, event))
         two = later.recent(nodes, np.full(hosts, event - cut))
-        for name in ("node", "time", "known", "features"):
+        for name in ("node", "time", "known"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     one, two = whole.ring(50), later.ring(50 - cut)
     np.testing.assert_array_equal(one.node, two.node)
@@ -70,14 +68,13 @@ def test_going_on_from_a_ring_equals_having_seen_everything(seed: int, cut: int,
 
 
 def test_later_events_do_not_change_an_answer() -> None:
-    src, dst, time, _ = events(0, 50, 6)
+    src, dst, time = events(0, 50, 6)
     nodes, moments = np.arange(6), np.full(6, time[25])
     before = []
     for seed in (1, 2):
         order = np.random.default_rng(seed).permutation(np.arange(25, 50))
         mixed = np.concatenate((np.arange(25), order))
-        sampler = RecentNeighbours(src[mixed], dst[mixed], time, None, Ring.empty(6, 4, 0), 4)
+        sampler = RecentNeighbours(src[mixed], dst[mixed], time, Ring.empty(6, 4), 4)
         before.append(sampler.recent(nodes, sampler.before(moments)))
     np.testing.assert_array_equal(before[0].node, before[1].node)
     np.testing.assert_array_equal(before[0].time, before[1].time)
-    assert before[0].features is None

@@ -28,7 +28,6 @@ class GraphShape:
 
     table_size: int  # rows of the federated identity table
     rows_per_host: int = 1
-    edge_features: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

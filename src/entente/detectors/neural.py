@@ -134,8 +134,6 @@ def check_graph(graph: TemporalGraph, shape: GraphShape) -> None:
         raise DetectorError("a host's identity row lies outside the table")
     if not (np.isfinite(graph.weight) & (graph.weight > 0)).all():
         raise DetectorError("an edge weight is not a positive finite number")
-    if graph.features is not None and not np.isfinite(graph.features).all():
-        raise DetectorError("an edge feature is not a finite number")
 
 
 def average_precision_and_auc(

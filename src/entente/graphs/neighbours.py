@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.graphs.temporal import Float32, Int32, Int64
+from entente.graphs.temporal import Int32, Int64
 
 STRIDE = 16
 """A power of two: how many keys of the index share one in the small index that is searched first."""
@@ -20,7 +20,6 @@ class Recent:
     node: Int64  # [questions, k]; 0 where there is none
     time: Int64  # [questions, k]; 0 where there is none
     known: NDArray[np.bool_]  # [questions, k]: whether there is one
-    features: Float32 | None  # [questions, k, F]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,14 +28,12 @@ class Ring:
 
     node: Int32  # [nodes, k]
     time: Int64  # [nodes, k]
-    features: Float32  # [nodes, k, F]
 
     @staticmethod
-    def empty(nodes: int, k: int, features: int) -> Ring:
+    def empty(nodes: int, k: int) -> Ring:
         return Ring(
             np.full((nodes, k), -1, dtype=np.int32),
             np.zeros((nodes, k), dtype=np.int64),
-            np.zeros((nodes, k, features), dtype=np.float32),
         )
 
 
@@ -47,9 +44,7 @@ class RecentNeighbours:
     sees the ring and events 0..i-1, so that nothing later can leak into the answer.
     """
 
-    def __init__(
-        self, src: Int32, dst: Int32, time: Int64, features: Float32 | None, past: Ring, k: int
-    ) -> None:
+    def __init__(self, src: Int32, dst: Int32, time: Int64, past: Ring, k: int) -> None:
         nodes, width = past.node.shape
         self._time = time
         self._k = k
@@ -70,10 +65,6 @@ class RecentNeighbours:
         self._moment = np.concatenate(([0], moment[sorting]))
         self._starts = np.searchsorted(owner[sorting], np.arange(nodes + 1))
         self._first = width
-        self._features: Float32 | None = None
-        if features is not None:
-            kept = np.concatenate((past.features[old_node, slot_of], np.repeat(features, 2, axis=0)))
-            self._features = np.concatenate((np.zeros((1, kept.shape[1]), np.float32), kept[sorting]))
 
     def before(self, time: Int64) -> Int64:
         """How many events lie strictly before each moment."""
@@ -85,10 +76,7 @@ class RecentNeighbours:
         place = end[:, None] - np.arange(self._k)
         known = place > self._starts[nodes][:, None]
         place *= known
-        features = None if self._features is None else self._features[place]
-        return Recent(
-            self._other.take(place, mode="clip"), self._moment.take(place, mode="clip"), known, features
-        )
+        return Recent(self._other.take(place, mode="clip"), self._moment.take(place, mode="clip"), known)
 
     def _search(self, keys: Int64) -> Int64:
         """As np.searchsorted in all keys, but most steps stay in the cache: first every STRIDE-th key."""
@@ -108,7 +96,4 @@ class RecentNeighbours:
         nodes = np.arange(len(self._starts) - 1)
         found = self.recent(nodes, np.full(len(nodes), before))
         node = np.where(found.known, found.node, -1).astype(np.int32)
-        features = found.features
-        if features is None:
-            features = np.zeros((*node.shape, 0), dtype=np.float32)
-        return Ring(node, found.time, features)
+        return Ring(node, found.time)

@@ -40,7 +40,6 @@ class TemporalGraph:
     time: Int64  # of the edge's first event, microseconds
     weight: Float32  # number of events merged into the edge
     label: NDArray[np.uint8] | None = None
-    features: Float32 | None = None  # [edges, F]
     merged: bool = True  # one edge per (src, dst) and window
     context: EdgeContext | None = (
         None  # accounts, kinds, ports and outcome of the edges, where they were read
@@ -51,8 +50,6 @@ class TemporalGraph:
         lengths = {len(self.dst), len(self.time), len(self.weight), int(self.offsets[-1]), edges}
         if self.label is not None:
             lengths.add(len(self.label))
-        if self.features is not None:
-            lengths.add(len(self.features))
         if self.context is not None:
             lengths.add(len(self.context))
         if len(lengths) != 1 or int(self.offsets[0]) != 0:
@@ -121,6 +118,5 @@ class TemporalGraph:
             "time": self.time[chosen],
             "weight": self.weight[chosen],
             "label": None if self.label is None else self.label[chosen],
-            "features": None if self.features is None else self.features[chosen],
             "context": None if self.context is None else self.context[chosen],
         }

@@ -100,10 +100,6 @@ def add_edges(graph: TemporalGraph, window: Int64, src: Int32, dst: Int32) -> Te
     time = np.concatenate([graph.time, graph.start + window * graph.width])
     weight = np.concatenate([graph.weight, np.ones(len(window), dtype=np.float32)])
     order = np.lexsort((dst, src, all_windows) if graph.merged else (time, all_windows))
-    features = graph.features
-    if features is not None:
-        blank = np.zeros((len(window), features.shape[1]), dtype=np.float32)
-        features = np.concatenate([features, blank])[order]
     counts = np.bincount(all_windows, minlength=graph.num_windows)
     return replace(
         graph,
@@ -113,6 +109,5 @@ def add_edges(graph: TemporalGraph, window: Int64, src: Int32, dst: Int32) -> Te
         time=time[order],
         weight=weight[order],
         label=None,
-        features=features,
         context=None,  # invented edges have no accounts
     )

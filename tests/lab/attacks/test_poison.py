@@ -85,19 +85,6 @@ def test_activity_of_hosts_that_are_named_twice() -> None:
         assert set(np.flatnonzero(found[:, column]).tolist()) == touched
 
 
-def test_features_of_injected_edges_are_blank_and_others_stay_with_their_edge() -> None:
-    from dataclasses import replace
-
-    graph = random_graph(4)
-    marked = replace(graph, features=np.arange(1, graph.num_edges + 1, dtype=np.float32)[:, None])
-    poisoned = inject(marked, as_pairs([(0, 1), (2, 3)]), 1.0, np.random.default_rng(0), only_active=False)
-    before = dict(zip(sorted(edge_set(graph)), marked.features[:, 0].tolist(), strict=True))
-    window = poisoned.window_of_edge()
-    for place in range(poisoned.num_edges):
-        edge = (int(window[place]), int(poisoned.src[place]), int(poisoned.dst[place]))
-        assert poisoned.features[place, 0] == before.get(edge, 0.0)
-
-
 def test_only_labelled_pairs_are_malicious_and_each_counts_once() -> None:
     future = random_graph(7, windows=3, malicious=2)
     bad = future.label > 0

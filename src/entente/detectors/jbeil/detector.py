@@ -49,7 +49,7 @@ class Jbeil(NeuralDetector):
     module: TGN
 
     def __init__(self, config: JbeilOptions, shape: GraphShape, seed: int) -> None:
-        super().__init__(config, shape, seed, lambda: TGN(config, shape.edge_features))
+        super().__init__(config, shape, seed, lambda: TGN(config))
 
     @property
     def components(self) -> dict[str, tuple[str, ...]]:
@@ -124,7 +124,7 @@ class Jbeil(NeuralDetector):
         return Validation(ap, auc, len(real))
 
     def initial_state(self, graph: TemporalGraph) -> State:
-        ring = Ring.empty(graph.num_nodes, self.config.neighbours, self.shape.edge_features)
+        ring = Ring.empty(graph.num_nodes, self.config.neighbours)
         return self._memory(graph).state() | _ring_state(ring)
 
     @one_thread()
@@ -133,9 +133,7 @@ class Jbeil(NeuralDetector):
     ) -> tuple[Float32, State]:
         check_graph(graph, self.shape)
         order = np.lexsort((graph.time, graph.window_of_edge()))
-        memory = Memory.load(
-            state, graph.num_nodes, self.config.memory, self.shape.edge_features, self.device
-        )
+        memory = Memory.load(state, graph.num_nodes, self.config.memory, self.device)
         stream = self._stream(graph, order, self._ring(state, graph.num_nodes))
         own = candidates is None
         if candidates is None:
@@ -189,21 +187,13 @@ class Jbeil(NeuralDetector):
                 self.module.observe(stream, memory, batch, updated)
 
     def _memory(self, graph: TemporalGraph) -> Memory:
-        return Memory.empty(graph.num_nodes, self.config.memory, self.shape.edge_features, self.device)
+        return Memory.empty(graph.num_nodes, self.config.memory, self.device)
 
     def _stream(self, graph: TemporalGraph, events: Int64, past: Ring | None = None) -> Stream:
-        features = None
-        if self.shape.edge_features:
-            if graph.features is None or graph.features.shape[1] != self.shape.edge_features:
-                raise DetectorError(
-                    f"the detector wants {self.shape.edge_features} edge features, which the graph lacks",
-                    remedy="Build the graph from a log with the columns the model was trained on.",
-                )
-            features = graph.features[events]
         k = self.config.neighbours
         if past is None:
-            past = Ring.empty(graph.num_nodes, k, self.shape.edge_features)
-        return Stream(graph.src[events], graph.dst[events], graph.time[events], features, past, k)
+            past = Ring.empty(graph.num_nodes, k)
+        return Stream(graph.src[events], graph.dst[events], graph.time[events], past, k)
 
     def _split(self, graph: TemporalGraph) -> tuple[Int64, int]:
         """Events in order of time, and how many of them train."""
@@ -216,7 +206,7 @@ class Jbeil(NeuralDetector):
         return hosts[graph.src] | hosts[graph.dst]
 
     def _ring(self, state: State, nodes: int) -> Ring:
-        ring = Ring.empty(nodes, self.config.neighbours, self.shape.edge_features)
+        ring = Ring.empty(nodes, self.config.neighbours)
         for name, array in _ring_state(ring).items():
             if state[name].shape[1:] != array.shape[1:] or not np.isfinite(state[name]).all():
                 raise DetectorError(f"the state's {name} has another shape or holds no finite number")
@@ -225,4 +215,4 @@ class Jbeil(NeuralDetector):
 
 
 def _ring_state(ring: Ring) -> State:
-    return {"neighbour": ring.node, "neighbour_time": ring.time, "neighbour_features": ring.features}
+    return {"neighbour": ring.node, "neighbour_time": ring.time}

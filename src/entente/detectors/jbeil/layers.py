@@ -38,12 +38,12 @@ class TimeEncoding(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbourhood:
-    """The neighbours of some nodes: rows of the table below, how long ago, and the edges' features."""
+    """The neighbours of some nodes: rows of the table below, and how long ago."""
 
     own: Tensor  # [nodes]: the node's own row of the table
     rows: Tensor  # [nodes, k]: its neighbours' rows
     known: Tensor  # [nodes, k]: whether there is such a neighbour
-    edges: Tensor  # [nodes, k, time + features]: time encoding and edge features
+    edges: Tensor  # [nodes, k, time]: time encoding
 
 
 class NeighbourAttention(nn.Module):
@@ -53,19 +53,19 @@ class NeighbourAttention(nn.Module):
     sum instead: the same result for one product per node where a plain layer needs one per neighbour.
     """
 
-    def __init__(self, inputs: int, edge: int, time: int, outputs: int, heads: int, dropout: float) -> None:
+    def __init__(self, inputs: int, time: int, outputs: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads = heads
         self.head = -(-outputs // heads)
         width = self.heads * self.head
         self.query = nn.Linear(inputs + time, width)
-        self.key = nn.Parameter(torch.empty(heads, self.head, inputs + edge))
-        self.value = nn.Parameter(torch.empty(heads, inputs + edge, self.head))
+        self.key = nn.Parameter(torch.empty(heads, self.head, inputs + time))
+        self.value = nn.Parameter(torch.empty(heads, inputs + time, self.head))
         self.value_bias = nn.Parameter(torch.zeros(width))
         self.merge = nn.Linear(width + inputs, outputs)
         self.out = nn.Linear(outputs, outputs)
         self.dropout = nn.Dropout(dropout)
-        bound = math.sqrt(6.0 / (inputs + edge + width))
+        bound = math.sqrt(6.0 / (inputs + time + width))
         nn.init.uniform_(self.key, -bound, bound)
         nn.init.uniform_(self.value, -bound, bound)
         self._time = time

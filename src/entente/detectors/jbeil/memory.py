@@ -15,7 +15,7 @@ from entente.errors import DetectorError
 from entente.graphs.temporal import Int64
 from entente.logs.schema import MICROSECONDS
 
-NAMES = ("memory", "memory_time", "message_pending", "message_other", "message_gap", "message_features")
+NAMES = ("memory", "memory_time", "message_pending", "message_other", "message_gap")
 
 
 @dataclass(slots=True, eq=False)
@@ -31,23 +31,21 @@ class Memory:
     pending: NDArray[np.bool_]  # whether a message waits
     other: Tensor  # [hosts, width]: the other end's memory when the message was sent
     gap: Tensor  # [hosts]: seconds between the host's last two events
-    features: Tensor  # [hosts, F]
 
     @staticmethod
-    def empty(hosts: int, width: int, features: int, device: torch.device) -> Memory:
+    def empty(hosts: int, width: int, device: torch.device) -> Memory:
         return Memory(
             torch.zeros(hosts, width, device=device),
             np.full(hosts, -1, dtype=np.int64),
             np.zeros(hosts, dtype=np.bool_),
             torch.zeros(hosts, width, device=device),
             torch.zeros(hosts, device=device),
-            torch.zeros(hosts, features, device=device),
         )
 
     @staticmethod
-    def load(state: Arrays, hosts: int, width: int, features: int, device: torch.device) -> Memory:
+    def load(state: Arrays, hosts: int, width: int, device: torch.device) -> Memory:
         """A copy of the memory in a state; hosts appended since then have none."""
-        fresh = Memory.empty(hosts, width, features, device)
+        fresh = Memory.empty(hosts, width, device)
         if any(name not in state for name in NAMES) or state["memory"].shape[1:] != (width,):
             raise DetectorError(
                 "the state is not one of this detector", remedy="Use the state that the same model left."
@@ -59,7 +57,6 @@ class Memory:
             (fresh.rows, "memory"),
             (fresh.other, "message_other"),
             (fresh.gap, "message_gap"),
-            (fresh.features, "message_features"),
         ):
             if not np.isfinite(state[name]).all():
                 raise DetectorError(f"the state's {name} holds a value that is not a finite number")
@@ -75,12 +72,9 @@ class Memory:
             "message_pending": self.pending.astype(np.uint8),
             "message_other": self.other.cpu().numpy().copy(),
             "message_gap": self.gap.cpu().numpy().copy(),
-            "message_features": self.features.cpu().numpy().copy(),
         }
 
-    def receive(
-        self, src: Int64, dst: Int64, time: Int64, features: Tensor | None, hosts: Int64, rows: Tensor
-    ) -> None:
+    def receive(self, src: Int64, dst: Int64, time: Int64, hosts: Int64, rows: Tensor) -> None:
         """Settle the memories of the ends of a batch's events, then keep each end's last event as message.
 
         `rows` are the up-to-date memories of `hosts`, which are sorted and hold every end.
@@ -101,18 +95,16 @@ class Memory:
         self.rows[at] = rows[own]
         self.other[at] = rows[other]
         self.gap[at] = torch.from_numpy(gap).to(device)
-        if features is not None:
-            self.features[at] = features[torch.from_numpy(event // 2)].to(device)
         self.time[touched] = moment
         self.pending[touched] = True
 
 
 class MemoryUpdater(nn.Module):
-    """GRU from (own memory, other's memory, time since the last event, edge features) to own memory."""
+    """GRU from (own memory, other's memory, time since the last event) to own memory."""
 
-    def __init__(self, width: int, features: int, time: TimeEncoding) -> None:
+    def __init__(self, width: int, time: TimeEncoding) -> None:
         super().__init__()
-        self.cell = nn.GRUCell(2 * width + time.width + features, width)
+        self.cell = nn.GRUCell(2 * width + time.width, width)
         self.time = time
 
     def forward(self, memory: Memory, hosts: Int64) -> Tensor:
@@ -126,7 +118,7 @@ class MemoryUpdater(nn.Module):
         place = torch.from_numpy(waiting).to(device)
         at = at[place]
         own = rows[place]
-        message = torch.cat((own, memory.other[at], self.time(memory.gap[at]), memory.features[at]), dim=1)
+        message = torch.cat((own, memory.other[at], self.time(memory.gap[at])), dim=1)
         return rows.index_copy(0, place, self._gru(message, own))
 
     def _gru(self, message: Tensor, own: Tensor) -> Tensor:

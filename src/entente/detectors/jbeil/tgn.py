@@ -13,24 +13,19 @@ from entente.detectors.jbeil.layers import EdgeDecoder, NeighbourAttention, Neig
 from entente.detectors.jbeil.memory import Memory, MemoryUpdater
 from entente.detectors.jbeil.options import JbeilOptions
 from entente.graphs.neighbours import Recent, RecentNeighbours, Ring
-from entente.graphs.temporal import Float32, Int32, Int64
+from entente.graphs.temporal import Int32, Int64
 from entente.logs.schema import MICROSECONDS
 
 
 class Stream:
     """Events in order of time, and the neighbours they make; `past` is what went before them."""
 
-    def __init__(
-        self, src: Int32, dst: Int32, time: Int64, features: Float32 | None, past: Ring, k: int
-    ) -> None:
+    def __init__(self, src: Int32, dst: Int32, time: Int64, past: Ring, k: int) -> None:
         self.src = src.astype(np.int64)
         self.dst = dst.astype(np.int64)
         self.time = time
-        self.features = features
         self.hosts = len(past.node)
-        self.neighbours = RecentNeighbours(
-            src.astype(np.int32), dst.astype(np.int32), time, features, past, k
-        )
+        self.neighbours = RecentNeighbours(src.astype(np.int32), dst.astype(np.int32), time, past, k)
 
     def __len__(self) -> int:
         return len(self.src)
@@ -55,16 +50,14 @@ class Asked:
 
 
 class TGN(nn.Module):
-    def __init__(self, config: JbeilOptions, features: int) -> None:
+    def __init__(self, config: JbeilOptions) -> None:
         super().__init__()
-        self.features = features
         self.width = config.memory
         self.time = TimeEncoding(config.time)
-        self.memory = MemoryUpdater(config.memory, features, self.time)
+        self.memory = MemoryUpdater(config.memory, self.time)
         self.attention = nn.ModuleList(
             NeighbourAttention(
                 config.memory if layer == 0 else config.embedding,
-                config.time + features,
                 config.time,
                 config.embedding,
                 config.heads,
@@ -96,8 +89,7 @@ class TGN(nn.Module):
         if updated is None:
             hosts = np.union1d(stream.src[batch], stream.dst[batch])
             updated = hosts, self.memory(memory, hosts)
-        features = None if stream.features is None else torch.from_numpy(stream.features[batch])
-        memory.receive(stream.src[batch], stream.dst[batch], stream.time[batch], features, *updated)
+        memory.receive(stream.src[batch], stream.dst[batch], stream.time[batch], *updated)
 
     def _embed(
         self, stream: Stream, memory: Memory, batch: Int64, asked: tuple[Int64, Int64]
@@ -139,8 +131,6 @@ class TGN(nn.Module):
         lookup[below] = np.arange(len(below))
         ago = np.where(near.known, np.maximum(moment[:, None] - near.time, 0), 0) / MICROSECONDS
         edges = self.time(torch.from_numpy(ago.astype(np.float32)).to(device))
-        if near.features is not None:
-            edges = torch.cat((edges, torch.from_numpy(near.features).to(device)), dim=2)
         rows = np.where(near.known, lookup[np.minimum(near.node, len(lookup) - 1)], 0)
         return Neighbourhood(
             torch.from_numpy(lookup[nodes]).to(device),

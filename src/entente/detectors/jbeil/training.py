@@ -61,7 +61,7 @@ def train_epoch(
     if not np.isfinite(total):
         raise DetectorError(
             "training diverged: the loss is not a finite number",
-            remedy="Lower detector.lr; check that the edge features are of moderate size.",
+            remedy="Lower detector.lr.",
         )
     return total / max(len(stream), 1)
 

@@ -167,8 +167,8 @@ def tgn(split: Split, seed: int, epochs: int, settings: JbeilOptions = TGN_SETTI
     def stream(events: Int64) -> Stream:
         time = np.round(split.time[events] * 1e6).astype(np.int64)
         ends = split.src[events].astype(np.int32), split.dst[events].astype(np.int32)
-        past = Ring.empty(nodes, settings.neighbours, 0)
-        return Stream(*ends, time, None, past, settings.neighbours)
+        past = Ring.empty(nodes, settings.neighbours)
+        return Stream(*ends, time, past, settings.neighbours)
 
     everything = np.arange(len(split.src))
     train, full = stream(split.train), stream(everything)
@@ -187,7 +187,7 @@ def tgn(split: Split, seed: int, epochs: int, settings: JbeilOptions = TGN_SETTI
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for epoch in range(epochs):
-            memory = Memory.empty(nodes, settings.memory, 0, detector.device)
+            memory = Memory.empty(nodes, settings.memory, detector.device)
             train_epoch(detector.module, detector.optimiser, train, memory, BATCH, targets, rng)
             ap, _ = links("validation", memory)
             if ap > best:
