@@ -101,3 +101,26 @@ def test_a_tcp_flow_that_suricata_saw_unanswered_failed(tmp_path: Path) -> None:
 def test_a_table_may_have_an_outcome_and_a_logon_type(tmp_path: Path) -> None:
     text = "time,src,dst,logon,outcome\n1,a,b,3,success\n2,a,b,Batch,DENIED\n3,a,b,,perhaps\n"
     assert read(text, "logons.csv", tmp_path) == [(True, "Network"), (False, "Batch"), (None, None)]
+
+
+def test_a_connection_that_was_refused_failed_whatever_state_it_is_in(tmp_path: Path) -> None:
+    def flow(state: str, flags: str) -> dict[str, object]:
+        shown = {"timestamp": "2021-06-06T16:40:00.000001+0200", "flow_id": 1, "event_type": "flow"}
+        ends = {"src_ip": "10.0.0.1", "dest_ip": "10.0.0.2", "dest_port": 445, "proto": "TCP"}
+        return {**shown, **ends, "flow": {"state": state}, "tcp": {"tcp_flags_tc": flags}}
+
+    text = lines(flow("closed", "14"), flow("closed", "1b"), flow("established", "12"), flow("new", "00"))
+    assert [outcome for outcome, _ in read(text, "eve.json", tmp_path)] == [False, True, True, False]
+    header = "StartTime,Dur,Proto,SrcAddr,Sport,Dir,DstAddr,Dport,State,TotBytes,Label\n"
+    row = "2019/04/04 16:23:00.345898,0.1,{},10.8.0.69,4,   ->,10.8.0.1,445,{},176,\n"
+    states = [
+        ("tcp", "FSPA_FSPA"),
+        ("tcp", "S_RA"),
+        ("tcp", "S_"),
+        ("udp", "CON"),
+        ("tcp", "RA_"),
+        ("tcp", ""),
+    ]
+    text = header + "".join(row.format(*state) for state in states)
+    found = [outcome for outcome, _ in read(text, "a.binetflow", tmp_path)]
+    assert found == [True, False, False, None, None, None]

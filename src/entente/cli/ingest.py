@@ -165,7 +165,8 @@ def _tell_plan(planned: Plan, verbose: bool, *, auto: bool) -> None:
         if verbose:
             typer.echo(visible(f"{file}: skipped, {reason}"), err=True)
     if planned.skipped and not verbose:
-        typer.echo(f"{len(planned.skipped)} files skipped (-v names them)", err=True)
+        files = "file" if len(planned.skipped) == 1 else "files"
+        typer.echo(f"{len(planned.skipped)} {files} skipped (-v names them)", err=True)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ NAMES = {
     "total": ("TotBytes", "byt", "bytes"),
     "in": ("ibyt",),
     "out": ("obyt",),
+    "state": ("State",),
     "label": ("Label", "label"),
 }
 """Event column -> names in Argus's, nfdump 1.6's and nfdump 1.7's header."""
@@ -63,10 +64,23 @@ class NetFlow(Format):
             kind=text(either(rows, "kind")).lower(),
             port=port(text(either(rows, "port"))),
             bytes=added(total, inbound, outbound),
+            outcome=_connected(text(either(rows, "kind")).lower(), text(either(rows, "state"))),
             label=_label(either(rows, "label")),
             word=text(either(rows, "label")),
             local=rows.local,
         )
+
+
+def _connected(protocol: Column, state: Column) -> Column:
+    """Argus writes the TCP flags of both sides, as in FSPA_FSPA; a refusal or silence has no S behind."""
+    import ibis
+
+    return ibis.cases(
+        (protocol != "tcp", null("boolean")),
+        (state.re_search("^[A-Z]*_[A-Z]*S"), True),
+        (state.re_search("^[A-Z]*S[A-Z]*_"), False),
+        else_=null("boolean"),
+    )
 
 
 def _label(column: Column) -> Column:

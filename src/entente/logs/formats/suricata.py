@@ -29,6 +29,7 @@ class SuricataEve(Format):
         plain = ("timestamp", "event_type", "src_ip", "dest_ip", "dest_port", "proto", "app_proto")
         paths: dict[str, tuple[str, ...]] = {name: (name,) for name in plain}
         flow = ("start", "state", "bytes_toserver", "bytes_toclient")
+        paths |= {"tcp_flags_tc": ("tcp", "tcp_flags_tc")}
         return JsonLines(paths | {name: ("flow", name) for name in flow})
 
     def event(self, raw: Table, options: Options) -> Event:
@@ -51,12 +52,18 @@ class SuricataEve(Format):
 
 
 def _connected(rows: Table) -> Column:
-    """Whether a TCP flow came about: a flow that stays `new` was never answered."""
+    """Whether a TCP flow came about: the other side must have sent a SYN, which a refusal (RST) does not.
+
+    Without flags, a flow that stays `new` was never answered.
+    """
     import ibis
 
     tcp = rows.proto.upper() == "TCP"
+    flags = text(rows.tcp_flags_tc).lower()
     return ibis.cases(
-        (tcp & rows.state.isin(["established", "closed"]), True),
-        (tcp & (rows.state == "new"), False),
+        (~tcp, null("boolean")),
+        (flags.notnull(), flags.re_search("[2367abef]$")),
+        (rows.state.isin(["established", "closed"]), True),
+        (rows.state == "new", False),
         else_=null("boolean"),
     )

@@ -134,7 +134,7 @@ class Windows(Format):
             time=rows.time,
             src=rows.src,
             dst=rows.dst,
-            user=ibis.ifelse(rows.sysmon, rows.User.re_extract(r"([^\\]+)$", 1), rows.account),
+            user=ibis.ifelse(rows.sysmon, rows.User.re_extract(r"([^\\]+)$", 1), rows.account).lower(),
             kind=ibis.ifelse(rows.sysmon, "sysmon-" + rows.id, rows.id),
             logon=logon(text(rows.LogonType, "-")),
             port=only(port(ibis.ifelse(rows.turned, rows.SourcePort, rows.DestinationPort)), rows.connection),

@@ -119,13 +119,14 @@ class Zeek(Format):
 
         rows = raw.mutate(_log=_log(raw) if "@stream" in raw.columns else raw[NAMED])
         rows = with_time(rows, rows.ts, "auto")
-        kerberos = rows._log == "kerberos"
+        client = value(rows, "client").re_replace("/[^/]*$", "")
         return Event(
             rows=rows,
             time=rows.time,
             src=value(rows, "id.orig_h", "id_orig_h", "id/orig_h").lower(),
             dst=value(rows, "id.resp_h", "id_resp_h", "id/resp_h").lower(),
-            user=first_of(value(rows, "username"), only(value(rows, "client"), kerberos)),
+            # Kerberos adds the realm, ntlm does not; neither tells case apart.
+            user=first_of(value(rows, "username"), only(client, rows._log == "kerberos")).lower(),
             kind=ibis.ifelse(
                 rows._log.isin([log for log in LOGS if log != "conn"]),
                 rows._log,
@@ -188,7 +189,8 @@ def _label(column: Column) -> Column:
     import ibis
 
     word = column.lower()
-    return ibis.cases((word.contains("malicious"), 1), (word.contains("benign"), 0), else_=null("int8"))
+    benign = word.contains("benign") | word.contains("background")
+    return ibis.cases((word.contains("malicious"), 1), (benign, 0), else_=null("int8"))
 
 
 def _header(head: Head) -> list[str]:
