@@ -320,6 +320,16 @@ def test_zeek_lines_carry_the_address_of_the_day_the_user_and_the_outcome(
         assert (holder, line["username"], line["success"]) == (event["src"], event["user"], event["outcome"])
 
 
+def test_ingest_turns_addresses_back_into_hosts_with_the_leases(usual: Simulation, tmp_path: Path) -> None:
+    write(usual, tmp_path / "company", "zeek")
+    leases = tmp_path / "company" / "leases.csv"
+    source = str(tmp_path / "company" / "conn.log")
+    ingest(Request(sources=(source,), out=tmp_path / "events", hosts=leases))
+    read = load_events(tmp_path / "events")
+    for end in ("src", "dst"):
+        assert _counts(read[end].to_pylist()) == _counts(usual.events[end].to_pylist())
+
+
 @pytest.mark.parametrize(
     ("format", "log"), [("lanl", "auth.txt.gz"), ("zeek", "conn.log"), ("csv", "events.csv")]
 )
