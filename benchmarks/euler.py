@@ -25,9 +25,9 @@ from torch import Tensor
 
 from entente.detectors.base import Candidates, GraphShape
 from entente.detectors.euler.detector import Euler
-from entente.detectors.euler.options import EulerOptions
 from entente.graphs.sampling import NonEdges
 from entente.graphs.temporal import TemporalGraph
+from entente_lab.variants.euler import LabEulerOptions
 
 
 def made_up_graph(nodes: int, windows: int, edges: int, seed: int, skewed: bool = False) -> TemporalGraph:
@@ -112,7 +112,7 @@ def _measure(part: str, size: dict[str, Any], folder: Path) -> dict[str, float]:
     torch.set_num_threads(1)
     graph = made_up_graph(size["nodes"], size["windows"], size["edges"], 0, size["skewed"])
     advance = "visits" if part == "visits" else "windows"
-    config = EulerOptions(
+    config = LabEulerOptions(
         decoder="inner", task="detection", dropout=0.0, advance=advance, validation_edges=1e-9
     )
     detector = Euler(config, GraphShape(table_size=graph.table_size), 0)

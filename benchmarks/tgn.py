@@ -18,14 +18,14 @@ import torch
 from torch import nn
 
 from entente.detectors.jbeil.memory import Memory
-from entente.detectors.jbeil.options import JbeilOptions
 from entente.detectors.jbeil.tgn import TGN, Asked, Stream
 from entente.detectors.jbeil.training import batches, other_targets
 from entente.detectors.neural import average_precision_and_auc
 from entente.graphs.neighbours import Ring
+from entente_lab.variants.jbeil import LabJbeilOptions
 from plain_tgn import PlainTGN
 
-CONFIG = JbeilOptions(layers=2, dropout=0.0, lr=0.001)
+CONFIG = LabJbeilOptions(layers=2, dropout=0.0, lr=0.001)
 CPU = torch.device("cpu")
 SIZES = {"pivoting": 1_015, "lanl": 17_649}
 """Hosts of the paper's data sets; the fewer, the more often a batch meets the same host again."""

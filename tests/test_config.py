@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from entente.config import Attack, Experiment, load_experiment, parse_experiment, settings_reference, to_toml
+from entente.config import Data, Experiment, load_experiment, parse_experiment, settings_reference, to_toml
 from entente.detectors.jbeil.options import JbeilOptions
 from entente.errors import ConfigError
 
@@ -15,7 +15,7 @@ def test_an_experiment_survives_toml(tmp_path: Path) -> None:
     experiment = Experiment(
         name='od"d\\',
         detector=JbeilOptions(lr=0.5),
-        attack=Attack(name="sign-flip", silos=("a", "b"), gamma=1e-9),
+        data=Data(train=1e-9),
     )
     (tmp_path / "x.toml").write_text(to_toml(experiment))
     assert load_experiment(tmp_path / "x.toml").model_dump(exclude={"data"}) == experiment.model_dump(
@@ -81,6 +81,11 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, said: str)
         ({"detector": {"hidden": 0}}, "detector.hidden"),
         ({"detection": {"ensemble": "euler"}}, "'euler' is no baseline"),
         ({"detection": {"ensemble": "rare-targets"}}, "Did you mean 'rare-target'"),
+        ({"attack": {"name": "replay"}}, "attack: moved to the lab"),
+        ({"detector": {"name": "euler", "decoder": "inner"}}, "detector.decoder: moved to the lab"),
+        ({"federation": {"aggregation": {"acs": False}}}, "federation.aggregation.acs: moved to the lab"),
+        ({"federation": {"m": 3}}, "federation.m: moved to the lab"),
+        ({"graph": {"static": True}}, "graph.static: removed"),
         ({"federation": {"round": 3}}, "federation.round: unknown key. Did you mean 'rounds'"),
     ],
 )

@@ -28,8 +28,9 @@ from entente_lab.simulator import SimulationConfig, simulate
 
 RECORD = Path(__file__).with_name("digests.json")
 SMALL_EULER = {"name": "euler", "hidden": 8, "embedding": 4}
-SMALL_JBEIL = {"name": "jbeil", "memory": 8, "time": 4, "embedding": 8, "layers": 1, "neighbours": 3}
+SMALL_JBEIL = {"name": "lab-jbeil", "memory": 8, "time": 4, "embedding": 8, "layers": 1, "neighbours": 3}
 OTHER_EULER = SMALL_EULER | {
+    "name": "lab-euler",
     "encoder": "gat",
     "temporal": "lstm",
     "decoder": "inner",
@@ -51,6 +52,7 @@ CASES: dict[str, dict[str, Any]] = {
             "federation": {"rounds": 2, "aggregation": {"rule": rule}},
         }
         for rule in aggregators()
+        if not rule.startswith("lab-")
     },
 }
 

@@ -15,6 +15,7 @@ from entente.config import aggregation_options
 from entente.errors import RefusedError
 from entente.federation.aggregators import available, build
 from entente.federation.aggregators.base import Aggregator, Contribution, Layout
+from entente.federation.aggregators.entente import Entente
 
 LAYOUT = Layout(
     names=("enc.table", "enc.bias", "temp.gate", "dec.out"),
@@ -26,13 +27,13 @@ SIZE = LAYOUT.size
 RULES = sorted(available())
 VARIANTS: dict[str, dict[str, Any]] = {
     **{name: {"rule": name} for name in RULES},
-    "entente-component": {"rule": "entente", "scope": "component"},
-    "entente-tables": {"rule": "entente", "scope": "tables"},
+    "entente-component": {"rule": "lab-entente", "scope": "component"},
+    "entente-tables": {"rule": "lab-entente", "scope": "tables"},
     "entente-holders": {"rule": "entente", "rows": "holders"},
-    "entente-constant": {"rule": "entente", "adaptive": False},
+    "entente-constant": {"rule": "lab-entente", "adaptive": False},
     "entente-row-cap": {"rule": "entente", "row_cap": 2.0},
-    "entente-no-acs": {"rule": "entente", "acs": False},
-    "entente-no-sketch": {"rule": "entente", "sketch": False},
+    "entente-no-acs": {"rule": "lab-entente", "acs": False},
+    "entente-no-sketch": {"rule": "lab-entente", "sketch": False},
     "fedopt-yogi": {"rule": "fedopt", "server": "yogi"},
 }
 every_rule = pytest.mark.parametrize("variant", sorted(VARIANTS))
@@ -58,7 +59,7 @@ def one_round(
 def test_the_registry_finds_all_rules() -> None:
     assert set(RULES) == {
         *("fedavg", "fedavg-n", "fedprox", "fedopt", "entente", "entente-ub", "median", "trimmed-mean"),
-        *("krum", "multi-krum", "geometric-median", "centred-clipping"),
+        *("krum", "multi-krum", "geometric-median", "centred-clipping", "lab-entente"),
     }
     assert all(rule.summary for rule in available().values())
 
@@ -153,8 +154,9 @@ def test_any_bytes_are_refused_or_leave_the_model_finite(variant: str, current, 
 )
 @quick
 def test_ententes_two_bounds_hold_for_any_bytes(options, current, updates, j: float, bound: float) -> None:
-    rule = rule_of("entente", bound=bound, **options)
-    config = rule.config
+    rule = rule_of("lab-entente", bound=bound, **options)
+    assert isinstance(rule, Entente)
+    config = rule.settings
     most = config.c1 + config.c2 * (config.omega if config.acs else 1.0)
     rule.begin(current)
     for number, vector in enumerate(updates):

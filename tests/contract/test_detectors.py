@@ -18,18 +18,19 @@ from entente.graphs.temporal import NOBODY, TemporalGraph
 
 NODES, WINDOWS = 12, 6
 SMALL: dict[str, dict[str, Any]] = {
-    "euler": {"hidden": 6, "embedding": 4, "validation_edges": 0.2},
-    "jbeil": {"memory": 6, "time": 4, "embedding": 6, "batch": 16, "neighbours": 3, "layers": 1},
+    "euler": {"hidden": 6, "embedding": 4},
+    "lab-euler": {"hidden": 6, "embedding": 4, "validation_edges": 0.2},
+    "jbeil": {"memory": 6, "embedding": 6, "batch": 16, "neighbours": 3},
+    "lab-jbeil": {"memory": 6, "time": 4, "embedding": 6, "batch": 16, "neighbours": 3, "layers": 1},
 }
 VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "euler": [
-        {},
+    "lab-euler": [
         {"task": "prediction"},
         {"encoder": "sage", "temporal": "lstm", "decoder": "mlp"},
         {"encoder": "gat", "temporal": "none", "decoder": "mlp", "task": "prediction"},
         {"encoder": "sage", "identities": "fixed"},
     ],
-    "jbeil": [{}, {"hidden_hosts": 0.3}],
+    "lab-jbeil": [{}, {"hidden_hosts": 0.3}],
     "edgebank": [{}, {"memory": 20.0}],
 }
 CASES = [{"name": name, **variant} for name in available() for variant in VARIANTS.get(name, [{}])]

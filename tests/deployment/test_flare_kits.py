@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from entente.config import Attack, Experiment
+from entente.config import Experiment
 from entente.deployment import policy
 from entente.deployment.check import check
 from entente.deployment.job import APP, portable, run_name, why_refused, write_job
@@ -259,10 +259,10 @@ def test_an_experiment_travels_without_paths_and_keeps_its_name_when_resumed(kit
     assert run_name(prepared.model_copy(update={"seed": 5})) != run_name(prepared)
 
 
-def test_attacks_and_silos_kits_cannot_be_submitted(kits: dict[str, Path]) -> None:
-    attack = Experiment(attack=Attack(name="x", silos=("east",)))
-    with pytest.raises(ConfigError, match="attack"):
-        prepare(Site.load(kits["coordinator"]), attack)
+def test_other_modes_and_silos_kits_cannot_be_submitted(kits: dict[str, Path]) -> None:
+    alone = Experiment(mode="local-only")
+    with pytest.raises(ConfigError, match="federated"):
+        prepare(Site.load(kits["coordinator"]), alone)
     with pytest.raises(UsageError, match="is a silo"):
         prepare(Site.load(kits["east"]), Experiment())
 

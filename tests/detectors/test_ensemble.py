@@ -12,12 +12,12 @@ from entente.detectors import create
 from entente.detectors.base import GraphShape
 from entente.detectors.ensemble import Ensemble
 from entente.detectors.euler.options import EulerOptions
-from entente.detectors.jbeil.options import JbeilOptions
 from entente.graphs.temporal import TemporalGraph
+from entente_lab.variants.jbeil import LabJbeilOptions
 
 SMALL: list[Any] = [
     EulerOptions(hidden=6, embedding=4),
-    JbeilOptions(memory=6, time=4, embedding=6, batch=16, neighbours=3, layers=1),
+    LabJbeilOptions(memory=6, time=4, embedding=6, batch=16, neighbours=3, layers=1),
 ]
 SHAPE = GraphShape(table_size=8)
 

@@ -12,10 +12,10 @@ import torch
 from entente.detectors.base import Candidates, GraphShape
 from entente.detectors.euler import detector as euler_module
 from entente.detectors.euler.detector import Euler
-from entente.detectors.euler.options import EulerOptions
 from entente.errors import DetectorError
 from entente.graphs.sampling import held_out
 from entente.graphs.temporal import TemporalGraph
+from entente_lab.variants.euler import LabEulerOptions
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def communities(nodes: int = 24, windows: int = 6, seed: int = 0) -> TemporalGra
 
 
 def build(graph: TemporalGraph, **settings: object) -> Euler:
-    config = EulerOptions.model_validate({"lr": 0.02} | settings)
+    config = LabEulerOptions.model_validate({"lr": 0.02} | settings)
     return Euler(config, GraphShape(graph.table_size), 0)
 
 
@@ -70,7 +70,7 @@ def test_it_learns_who_calls_whom(task: str) -> None:
 
 def test_held_out_edges_reach_neither_encoder_nor_loss() -> None:
     graph = communities()
-    share = EulerOptions().validation_edges
+    share = LabEulerOptions().validation_edges
     held = held_out(graph, share)
     assert held.any()
     heavier = replace(graph, weight=np.where(held, 50, 1).astype(np.float32))
@@ -139,7 +139,7 @@ def test_edge_dropout_hides_edges_from_the_encoder_but_not_from_the_loss() -> No
 def test_a_graph_of_another_identity_table_is_refused() -> None:
     graph = communities()
     with pytest.raises(DetectorError, match="identity row"):
-        Euler(EulerOptions(), GraphShape(99), 0).train(graph, 1, np.random.default_rng(0))
+        Euler(LabEulerOptions(), GraphShape(99), 0).train(graph, 1, np.random.default_rng(0))
 
 
 def test_a_state_of_more_hosts_than_the_graph_has_is_refused() -> None:

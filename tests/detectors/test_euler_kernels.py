@@ -18,12 +18,12 @@ from entente.detectors.base import Candidates, GraphShape
 from entente.detectors.euler import layout, recurrence, visits
 from entente.detectors.euler.detector import Euler
 from entente.detectors.euler.layout import lay_out_graph
-from entente.detectors.euler.options import EulerOptions
 from entente.detectors.euler.recurrence import Recurrence
 from entente.detectors.euler.visits import visits_of
 from entente.detectors.layers import GAT, SAGE, Adjacency
 from entente.detectors.neural import average_precision_and_auc
 from entente.graphs.temporal import TemporalGraph
+from entente_lab.variants.euler import LabEulerOptions
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_loss_and_gradients_equal_the_published_way(
     plain: ModuleType, nodes: int, windows: int, edges: int
 ) -> None:
     graph = graph_of(plain, nodes, windows, edges, seed=nodes)
-    config = EulerOptions(
+    config = LabEulerOptions(
         decoder="inner",
         task="detection",
         dropout=0.0,
@@ -183,7 +183,7 @@ def test_pooling_and_attention_equal_a_loop_over_hosts(
 def test_several_identity_rows_per_host_are_summed(plain: ModuleType) -> None:
     graph = graph_of(plain, 20, 2, 30, seed=1)
     rows = np.random.default_rng(0).integers(0, 12, (20, 2)).astype(np.int32)
-    detector = Euler(EulerOptions(), GraphShape(12, rows_per_host=2), 0)
+    detector = Euler(LabEulerOptions(), GraphShape(12, rows_per_host=2), 0)
     table = detector.weights()["encoder.first.map.weight"]
     looked_up = detector.module.encoder.first.map(torch.from_numpy(rows.astype(np.int64)))
     one_hot = np.zeros((20, 12), np.float32)

@@ -11,9 +11,9 @@ import torch
 
 from entente.detectors.base import Candidates, GraphShape
 from entente.detectors.jbeil.detector import Jbeil, hidden_hosts
-from entente.detectors.jbeil.options import JbeilOptions
 from entente.errors import DetectorError
 from entente.graphs.temporal import TemporalGraph
+from entente_lab.variants.jbeil import LabJbeilOptions
 
 WIDTH = 50_000_000
 
@@ -48,7 +48,7 @@ def habits(events: int = 1200, hosts: int = 30, windows: int = 12, seed: int = 0
 
 def detector(**changes: Any) -> Jbeil:
     small = {"memory": 16, "time": 8, "embedding": 16, "neighbours": 5, "batch": 50, "lr": 0.01, "layers": 1}
-    return Jbeil(JbeilOptions(**(small | changes)), GraphShape(64), 0)
+    return Jbeil(LabJbeilOptions(**(small | changes)), GraphShape(64), 0)
 
 
 def test_it_learns_who_is_called() -> None:

@@ -12,11 +12,12 @@ import torch
 
 from entente.detectors.jbeil.layers import TimeEncoding
 from entente.detectors.jbeil.memory import Memory
-from entente.detectors.jbeil.options import JbeilOptions
+from entente.detectors.jbeil.options import JbeilSettings
 from entente.detectors.jbeil.tgn import TGN, Asked, Stream
 from entente.detectors.jbeil.training import batches, link_logits, other_targets, train_epoch
 from entente.errors import DetectorError
 from entente.graphs.neighbours import Ring
+from entente_lab.variants.jbeil import LabJbeilOptions
 
 HOSTS, EVENTS, K = 15, 120, 4
 
@@ -39,9 +40,9 @@ def one_thread() -> Any:
     torch.set_num_threads(threads)
 
 
-def config(**changes: Any) -> JbeilOptions:
+def config(**changes: Any) -> JbeilSettings:
     small = {"memory": 6, "time": 5, "embedding": 7, "neighbours": K, "batch": 16, "dropout": 0.0}
-    return JbeilOptions(**(small | changes))
+    return LabJbeilOptions(**(small | changes)).settings()
 
 
 def model(**changes: Any) -> TGN:

@@ -81,10 +81,6 @@ def test_rows_of_holders_have_the_influence_of_the_whole_step(federated) -> None
     holders = {"rows": "holders", **CONSTANT}
     rule = federated(options=holders).coordinator._rule
     assert rule.influence(4, None) == rule.influence(4, 0.1) == pytest.approx(2 * 1.8 * 5)
-    with pytest.raises(ConfigError, match="cannot be calibrated"):
-        federated(
-            rule="entente-ub", privacy=Privacy(mechanism="central", clip=1.0), options={"rows": "holders"}
-        )
 
 
 def test_central_noise_refuses_a_bound_that_depends_on_the_silos(federated) -> None:

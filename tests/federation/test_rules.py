@@ -27,7 +27,7 @@ def models(seed: int, silos: int, layout: Layout, spread: float = 1.0) -> tuple[
     ]
 
 
-def options(rule: str = "entente", **settings: object) -> AggregationOptions:
+def options(rule: str = "lab-entente", **settings: object) -> AggregationOptions:
     return aggregation_options({"rule": rule, **settings})
 
 
@@ -126,7 +126,7 @@ def test_rows_of_holders_stay_inside_the_bound(seed: int, silos: int) -> None:
 
 def test_a_row_moves_no_further_than_the_cap_times_a_typical_row() -> None:
     layout = Layout(("t", "b"), ((6, 2), (3,)), ("ENC", "DEC"), tables=("t",))
-    rule = build(options(rule="entente", row_cap=2.0, acs=False, sketch=False, c1=1.0, c2=0.0), layout)
+    rule = build(options(row_cap=2.0, acs=False, sketch=False, c1=1.0, c2=0.0), layout)
     current = np.zeros(layout.size, dtype=np.float32)
     honest = np.zeros(layout.size, dtype=np.float32)
     honest[:12:2] = 0.1  # every row moves by 0.1

@@ -30,6 +30,6 @@ def experiment(tiny: Path) -> Experiment:
         data=Data(
             events=tiny / "events", silos=tiny / "silos.csv", train=2.4 * 86400, window=7200.0, validation=0.2
         ),
-        detector=EulerOptions(hidden=8, embedding=4, decoder="mlp"),
+        detector=EulerOptions(hidden=8, embedding=4),
         federation=Federation(rounds=4),
     )

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from entente.artifacts import read_arrays
-from entente.config import Attack, DetectorOptions, Experiment, to_toml
+from entente.config import DetectorOptions, Experiment, to_toml
 from entente.errors import ConfigError, Interrupted, UsageError
 from entente.federation.messages import Task
 from entente.federation.records import RoundRecord
@@ -24,7 +24,7 @@ from entente.runs.steps import Checkpoints
 from entente.runtime.assembly import Dataset, load_dataset
 from entente.runtime.local import train
 from entente.runtime.transport import Answers, SerialTransport
-from entente_lab.attacks import attackers
+from entente_lab.attacks import Attack, attackers
 
 
 def with_settings(experiment: Experiment, **federation: Any) -> Experiment:
@@ -228,9 +228,9 @@ def test_a_rule_runs_like_a_model_without_weights(experiment: Experiment, tmp_pa
 def test_an_attack_by_a_silo_that_does_not_exist_is_named(
     experiment: Experiment, dataset: Dataset, tmp_path: Path
 ) -> None:
-    attacked = experiment.model_copy(update={"attack": Attack(name="replay", silos=("mars",))})
+    cheats = attackers(Attack(name="replay", silos=("mars",)))
     with pytest.raises(ConfigError, match="'mars'"):
-        train(attacked, RunFolder(tmp_path / "x"), dataset=dataset, participants=attackers(attacked.attack))
+        train(experiment, RunFolder(tmp_path / "x"), dataset=dataset, participants=cheats)
 
 
 def test_test_labels_change_nothing_that_was_trained(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from entente.artifacts import read_arrays
-from entente.config import Attack, Experiment, to_toml
+from entente.config import Experiment, to_toml
 from entente.errors import ConfigError
 from entente.federation.messages import TrainTask
 from entente.runs.folder import RunFolder
@@ -19,7 +19,7 @@ from entente.runtime.assembly import Dataset, initial_model, load_dataset
 from entente.runtime.local import train
 from entente.runtime.participants import Participants
 from entente.runtime.processes import ProcessTransport
-from entente_lab.attacks import attackers
+from entente_lab.attacks import Attack, attackers
 
 LONG = 240.0
 

@@ -130,12 +130,12 @@ def _block_model(
 
 def _similarity(assignment: Assignment, pairs: Pairs, seed: int) -> dict[str, float]:
     """J of each silo: how alike its sketch and the reference graph's are."""
-    from entente.config import Federation
+    from entente.federation.aggregators.base import SketchSettings
     from entente.federation.reference import barabasi_albert
     from entente.federation.sketch import jaccard, sketch
     from entente.partition.imbalance import seen_by
 
-    settings = Federation()
+    settings = SketchSettings()
     grown = barabasi_albert(len(assignment), settings.m, seed)
     reference = sketch(*grown, settings.labels, settings.iterations)
     return {

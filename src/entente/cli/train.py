@@ -11,7 +11,6 @@ from rich.table import Table
 from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
 
 if TYPE_CHECKING:
-    from entente.config import Experiment
     from entente.federation.records import RoundRecord
     from entente.runs.records import RunMetrics
     from entente.runtime.participants import Participants
@@ -39,6 +38,10 @@ def train(
         Path | None, typer.Option("--out", metavar="RUN", help="Run folder; runs/NAME-SEED by default.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    attack: Annotated[
+        Path | None,
+        typer.Option("--attack", metavar="ATTACK.toml", help="Attack lab: which silos cheat, and how."),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -46,7 +49,7 @@ def train(
     """Train a detector over silos.
 
     Sections of the file: [data] [graph] [detector] [federation] [federation.aggregation] [privacy]
-    [attack] [detection]. --settings lists every key.
+    [detection]. --settings lists every key.
 
     Example: entente train experiment.toml --set federation.rounds=10 --set seed=3 --out runs/three
     """
@@ -76,7 +79,7 @@ def train(
             if not console.is_terminal:
                 console.print(f"round {record.round}: {said}")
 
-        run = run_training(settings, folder, resume=resume, watch=watch, participants=_participants(settings))
+        run = run_training(settings, folder, resume=resume, watch=watch, participants=_participants(attack))
     if as_json:
         print_json({"run": str(folder.path), **run.metrics.to_json()})
         return
@@ -88,15 +91,16 @@ def train(
             results().print(f"{name}: {found.hosts} hosts in {found.table_size} rows; {pairs}, {hosts}")
 
 
-def _participants(settings: Experiment) -> Participants:
-    """Who plays the silos: the attack lab plays those that the experiment has cheat."""
+def _participants(attack: Path | None) -> Participants:
+    """Who plays the silos: the attack lab plays those that are to cheat."""
     from entente.runtime.participants import HONEST
 
-    if settings.attack is None:
+    if attack is None:
         return HONEST
     from entente_lab.attacks import attackers
+    from entente_lab.attacks.options import load_attack
 
-    return attackers(settings.attack)
+    return attackers(load_attack(attack))
 
 
 def describe(record: RoundRecord) -> str:

@@ -4,7 +4,7 @@ Options of a detector or an aggregation rule are defined by the plug-in; the sch
 registry when a file is read.
 """
 
-from entente.config.experiment import Attack, Data, Detection, Experiment, Federation, Graph, Privacy
+from entente.config.experiment import Data, Detection, Experiment, Federation, Graph, Privacy
 from entente.config.files import (
     load_experiment,
     parse_experiment,
@@ -24,7 +24,6 @@ from entente.config.sections import (
 
 __all__ = [
     "AggregationOptions",
-    "Attack",
     "ChosenAggregation",
     "Data",
     "Detection",

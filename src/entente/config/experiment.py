@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -42,10 +43,10 @@ class Data(Section):
 class Graph(Section):
     """How a silo's events become its graph."""
 
+    moved: ClassVar[Mapping[str, str]] = {"static": "removed: every window has a graph of its own."}
+
     augmentation: bool = True
     """1-hop augmentation: keep edges with one foreign endpoint. Off = both endpoints are the silo's own."""
-    static: bool = False
-    """Merge all windows into one graph."""
     identity: Literal["shared-index", "keyed-hash"] = "shared-index"
     """Who knows host names: everybody, or nobody outside the silo (hosts are HMAC'd into a table)."""
     table_size: int = Field(default=65536, ge=16, le=1 << 26)
@@ -56,6 +57,11 @@ class Graph(Section):
 
 class Federation(Section):
     """Rounds, quorum, deadlines."""
+
+    moved: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("m", "labels", "iterations"),
+        'moved to the lab: an option of federation.aggregation with rule = "lab-entente".',
+    )
 
     aggregation: ChosenAggregation = Field(default_factory=lambda: aggregation_options({}))
     rounds: int = Field(default=30, ge=1)
@@ -70,12 +76,6 @@ class Federation(Section):
     """How often a round below quorum is repeated before the run stops with a checkpoint."""
     deadline: float = Field(default=3600.0, gt=0)
     """Seconds a silo has for one task."""
-    m: int = Field(default=5, ge=1)
-    """Edges per new node of the Barabási–Albert reference graph."""
-    labels: Literal["degree", "log-degree"] = "log-degree"
-    """First labels of the Weisfeiler–Lehman sketch."""
-    iterations: int = Field(default=3, ge=0)
-    """Weisfeiler–Lehman iterations."""
     secure_sum: bool = True
     """Learn the total host count by a pairwise-masked sum; needs three silos or more."""
     max_hosts: int = Field(default=1_000_000, ge=2, le=20_000_000)
@@ -85,37 +85,18 @@ class Federation(Section):
 class Privacy(Section):
     """Noise on the aggregated update."""
 
+    moved: ClassVar[Mapping[str, str]] = {"sensitivity": "removed: weak noise is for a sensitivity of 0.001."}
+
     mechanism: Literal["none", "weak", "central"] = "none"
-    """weak = small fixed sensitivity, no guarantee; central = noise for the true sensitivity."""
+    """weak = noise for a sensitivity of 0.001, no guarantee; central = for the true sensitivity."""
     sigma: float = Field(default=0.2, gt=0)
     """Noise multiplier (paper: 1.0 weak, 0.2 central)."""
-    sensitivity: float = Field(default=0.001, gt=0)
-    """Weak DP's M_qs."""
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """Delta at which epsilon is reported (the paper's 0.1 is not a meaningful guarantee)."""
     clip: float | None = Field(default=None, gt=0)
     """Clip every silo's update to this norm before a rule sees it; central noise needs it for most rules."""
     randomness: Literal["seeded", "secret"] = "seeded"
     """seeded noise can be reproduced, and so removed, by whoever knows the seed; secret is for real runs."""
-
-
-class Attack(Section):
-    """Silos that cheat, for the attack lab."""
-
-    name: str
-    """See `entente attacks`."""
-    silos: tuple[str, ...]
-    """Which silos cheat."""
-    from_round: int = Field(default=1, ge=1)
-    """First round in which they do."""
-    p: float = Field(default=1.0, ge=0, le=1)
-    """Probability that a training snapshot is poisoned."""
-    gamma: float = Field(default=1.0)
-    """Factor on the update."""
-    scaling: Literal["update", "weights"] = "update"
-    """gamma scales w - w_i (update) or w itself (weights)."""
-    strength: float = Field(default=1.0)
-    """Attack-specific strength; see `entente attacks`."""
 
 
 def _baseline(name: str) -> str:
@@ -147,6 +128,10 @@ class Detection(Section):
 class Experiment(Section):
     """The whole experiment file."""
 
+    moved: ClassVar[Mapping[str, str]] = {
+        "attack": "moved to the lab: a file of its own, for `entente train --attack FILE`."
+    }
+
     name: str = "experiment"
     """For the run folder and the report."""
     seed: int = Field(default=0, ge=0)
@@ -160,5 +145,4 @@ class Experiment(Section):
     detector: ChosenDetector = Field(default_factory=lambda: detector_options({}))
     federation: Federation = Field(default_factory=Federation)
     privacy: Privacy = Privacy()
-    attack: Attack | None = None
     detection: Detection = Detection()

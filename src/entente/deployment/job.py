@@ -122,8 +122,8 @@ def why_refused(application: Path, experiment_limit: int = 1_000_000) -> str | N
         experiment = read_experiment(config)
     except ConfigError as error:
         return str(error)
-    if experiment.attack is not None or experiment.mode != "federated":
-        return f"{EXPERIMENT} asks for an attack or a mode that is not a federation"
+    if experiment.mode != "federated":
+        return f"{EXPERIMENT} asks for a mode that is not a federation"
     if experiment != portable(experiment):
         return f"{EXPERIMENT} names paths; those are each site's own business"
     return None

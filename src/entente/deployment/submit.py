@@ -27,8 +27,8 @@ def prepare(site: Site, experiment: Experiment) -> Experiment:
         raise UsageError(
             f"{site.name} is a silo", where=site.path, remedy="Submit with the coordinator's kit."
         )
-    if experiment.attack is not None or experiment.mode != "federated":
-        raise ConfigError('a deployed federation runs mode = "federated" without an attack')
+    if experiment.mode != "federated":
+        raise ConfigError('a deployed federation runs mode = "federated" only')
     return portable(site.kit.federation.terms.apply(experiment))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from entente.config import Federation
-from entente.federation.aggregators.base import Aggregator
+from entente.federation.aggregators.base import Aggregator, SketchSettings
 from entente.federation.intake import Intake
 from entente.federation.messages import (
     CountReply,
@@ -31,7 +31,8 @@ class Bootstrap:
         self.config = config
         self.silos = silos
         self.seed = seed
-        self._wants_similarity = rule.needs_similarity
+        self._wants_similarity = rule.sketch is not None
+        self._sketch = rule.sketch or SketchSettings()
         self._wants_share = rule.needs_share
         self._masked = config.secure_sum and len(silos) > 1
         self._quorum = quorum
@@ -65,10 +66,10 @@ class Bootstrap:
             similarity=self._wants_similarity,
             share=self._wants_share,
             hosts=self._hosts or 1,
-            m=self.config.m,
+            m=self._sketch.m,
             seed=self.seed,
-            labels=self.config.labels,
-            iterations=self.config.iterations,
+            labels=self._sketch.labels,
+            iterations=self._sketch.iterations,
         )
 
     def conclude(self, replies: Sequence[Reply], intake: Intake) -> str | None:

@@ -50,7 +50,7 @@ def barabasi_albert(n: int, m: int, seed: int) -> tuple[Int32, Int32]:
     if edges > MOST_EDGES:
         raise FederationError(
             f"a reference graph of {n} hosts and m = {m} has {edges} edges, more than {MOST_EDGES}",
-            remedy="Lower federation.max_hosts or federation.m.",
+            remedy="Lower federation.max_hosts.",
         )
     source = np.repeat(np.arange(m, n, dtype=np.int32), m)
     drawn = _resolve(m, seed, source)

@@ -15,6 +15,9 @@ from entente.federation.records import PrivacyRecord
 from entente.privacy.accountant import Accountant
 from entente.privacy.noise import clip, perturb
 
+WEAK_SENSITIVITY = 0.001
+"""The paper's M_qs for weak noise."""
+
 
 class Release:
     """What stands between a rule and the model that silos get to see."""
@@ -44,7 +47,7 @@ class Release:
         mechanism = self.privacy.mechanism
         if mechanism == "none":
             return model, None
-        sensitivity = self.privacy.sensitivity
+        sensitivity = WEAK_SENSITIVITY
         if mechanism == "central":
             sensitivity = self._rule.influence(silos, self.privacy.clip) or 0.0
             self._accountant.spend(self.privacy.sigma)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from entente.errors import GraphError
 from entente.graphs.context import NOTHING, EdgeContext
 from entente.graphs.merging import Edges, Merger
-from entente.graphs.temporal import Float32, Int32, Int64, TemporalGraph
+from entente.graphs.temporal import Float32, Int32, Int64
 from entente.logs.events import read_manifest
 from entente.logs.schema import MICROSECONDS
 
@@ -104,32 +104,6 @@ def timeline_from_edges(
         label=np.maximum(edges.label[sorting], 0).astype(np.uint8) if said else None,
         merged=merged,
         context=None if edges.context is None else edges.context[sorting],
-    )
-
-
-def as_static(graph: TemporalGraph) -> TemporalGraph:
-    """All windows merged into one, weights added up (the paper's static modelling)."""
-    key = graph.src.astype(np.int64) << 32 | graph.dst
-    pairs, inverse = np.unique(key, return_inverse=True)
-    count = len(pairs)
-    weight = np.bincount(inverse, weights=graph.weight, minlength=count).astype(np.float32)
-    time = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(time, inverse, graph.time)
-    label = None
-    if graph.label is not None:
-        label = np.zeros(count, dtype=np.uint8)
-        np.maximum.at(label, inverse, graph.label)
-    return TemporalGraph(
-        rows=graph.rows,
-        table_size=graph.table_size,
-        start=graph.start,
-        width=graph.width * max(1, graph.num_windows),
-        offsets=np.array([0, count], dtype=np.int64),
-        src=(pairs >> 32).astype(np.int32),
-        dst=(pairs & 0xFFFFFFFF).astype(np.int32),
-        time=time,
-        weight=weight,
-        label=label,
     )
 
 

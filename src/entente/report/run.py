@@ -42,7 +42,7 @@ def build(run_folder: Path) -> ReportData:
         "command": f"entente train {run_folder.name}/experiment.toml",
         "rules": metrics.baselines,
         "per_silo": metrics.per_silo,
-        "warnings": _warnings(experiment, metrics, rounds),
+        "warnings": _warnings(metrics, rounds, card),
         "privacy": privacy_statement(experiment, card, bootstrap),
         "versions": _versions(run_folder / "experiment.toml"),
         **_by_silo(rounds, method),
@@ -99,13 +99,11 @@ def _facts(
         best = card.best_round if card is not None else None
         last = max(trained)
         facts.append(("Rounds", f"{last}" + (f", best {best}" if best else "")))
-    if experiment.attack is not None:
-        facts.append(("Attack lab", f"{experiment.attack.name} by {', '.join(experiment.attack.silos)}"))
     return tuple(facts)
 
 
 def _warnings(
-    experiment: Experiment, metrics: RunMetrics, rounds: tuple[RoundRecord, ...]
+    metrics: RunMetrics, rounds: tuple[RoundRecord, ...], card: ModelCard | None
 ) -> tuple[str, ...]:
     warnings = []
     overall = metrics.overall
@@ -128,8 +126,8 @@ def _warnings(
     for silo, cases in sorted(refused.items()):
         last, reason = cases[-1]
         warnings.append(f"{silo} was refused in {count(len(cases), 'round')}, last in round {last}: {reason}")
-    if experiment.attack is not None:
-        warnings.append(f"In this run {', '.join(experiment.attack.silos)} cheated on purpose (attack lab).")
+    for silo, maker in sorted(card.stand_ins.items()) if card is not None else ():
+        warnings.append(f"In this run {maker} stood in for {silo}.")
     return tuple(warnings)
 
 

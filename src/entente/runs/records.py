@@ -73,6 +73,8 @@ class ModelCard(StoredRecord):
     training: dict[str, TrainingRecord]
     thresholds: dict[str, float] = Field(default_factory=dict)
     collisions: dict[str, Collisions] = Field(default_factory=dict)
+    stand_ins: dict[str, str] = Field(default_factory=dict)
+    """Silo -> what played it instead of the silo itself, for instance the attack lab."""
     weights_sha256: str = ""
 
     @property

@@ -17,7 +17,7 @@ from entente.federation.aggregators.base import Layout
 from entente.graphs.hosts import HostTable
 from entente.graphs.identity import make_identity
 from entente.graphs.silo import SiloGraph, silo_graph
-from entente.graphs.snapshots import as_static, read_timeline
+from entente.graphs.snapshots import read_timeline
 from entente.graphs.temporal import TemporalGraph
 from entente.partition.base import read_silos
 from entente.partition.ownership import BY_SUBNET, UNASSIGNED, Ownership
@@ -80,7 +80,7 @@ def load_dataset(
     for name in names:
         if only is None or name in only:
             silo = silo_graph(timeline, owner == name, identity, augmentation=experiment.graph.augmentation)
-            silos[name] = cut(name, silo, data, static=experiment.graph.static)
+            silos[name] = cut(name, silo, data)
     return Dataset(silos, GraphShape(identity.table_size, identity.rows_per_host))
 
 
@@ -99,7 +99,7 @@ def silo_owners(experiment: Experiment, home: str = EVERYTHING) -> Ownership:
     return Ownership(assignment.as_dict(), unknown)
 
 
-def cut(name: str, silo: SiloGraph, data: Data, *, static: bool = False) -> SiloData:
+def cut(name: str, silo: SiloGraph, data: Data) -> SiloData:
     """Training windows first, then validation windows, then the test; nothing overlaps.
 
     Each part knows the hosts and accounts that have been met by its end and none that will only be met
@@ -118,8 +118,6 @@ def cut(name: str, silo: SiloGraph, data: Data, *, static: bool = False) -> Silo
         for first, last in ((0, fitted), (fitted, known))
     ]
     parts.append(silo.graph.windows(known).alone(len(silo.hosts)))
-    if static:
-        parts = [as_static(part) for part in parts]
     # What the future will call malicious is no business of training.
     train, validation = (replace(part, label=None) for part in parts[:2])
     return SiloData(name, silo.hosts, train, validation, parts[2])

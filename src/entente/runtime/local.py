@@ -53,7 +53,7 @@ def train(
     folder.begin(experiment, resume=resume)
     dataset = dataset if dataset is not None else load_dataset(experiment)
     models, training = fit(experiment, folder, dataset, watch=watch, participants=participants)
-    return finish(experiment, folder, dataset, models, training, baselines)
+    return finish(experiment, folder, dataset, models, training, baselines, participants)
 
 
 def finish(
@@ -63,6 +63,7 @@ def finish(
     models: dict[str, Arrays],
     training: Mapping[str, TrainingRecord],
     baselines: Collection[str] | None = None,
+    participants: Participants = HONEST,
 ) -> Run:
     """Evaluate trained models on the dataset's test windows and leave everything in `folder`."""
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
@@ -77,6 +78,7 @@ def finish(
         training=dict(training),
         thresholds=evaluation.thresholds,
         collisions={n: collisions(silo.train.rows, shape.table_size) for n, silo in dataset.silos.items()},
+        stand_ins=dict.fromkeys(participants.silos, participants.make),
     )
     folder.write_model(models, card)
     for name, silo in dataset.silos.items():

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from entente.config import Attack, Experiment
+from entente.config import Experiment
 from entente.detectors.base import Detector
 from entente.graphs.temporal import TemporalGraph
 from entente.registry import Registry
 from entente.runtime.assembly import Dataset, make_detector
 from entente.runtime.participants import HONEST, Participants
 from entente_lab.attacks.base import Attacker, Scene
+from entente_lab.attacks.options import Attack
 
-__all__ = ["attackers", "available", "corrupt"]
+__all__ = ["Attack", "attackers", "available", "corrupt"]
 
 
 ATTACKS = Registry("entente_lab.attacks", "attack", "entente_lab.attacks.base:Attacker")

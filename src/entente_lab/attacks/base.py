@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays, Bundle
-from entente.config import Attack
 from entente.detectors import create
 from entente.detectors.base import Detector
 from entente.federation.messages import Reply, Task, TrainTask, Update
 from entente.federation.silo import Silo
 from entente.graphs.temporal import TemporalGraph
+from entente_lab.attacks.options import Attack
 from entente_lab.attacks.poison import Pairs, malicious_pairs
 
 SHADOWS = 2

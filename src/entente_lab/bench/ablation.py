@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from entente.config import Experiment
+from entente.federation.aggregators.entente import EntenteOptions
 from entente_lab.bench.cells import Cell, Label, Row
 from entente_lab.bench.datasets import REAL
 from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
-from entente_lab.bench.methods import AGGREGATION, METHODS, change
+from entente_lab.bench.methods import AGGREGATION, LAB_RULE, METHODS, change
 from entente_lab.bench.paper import DIRECTED
 from entente_lab.bench.plots import lines
 from entente_lab.bench.published.numbers import AUGMENTATION, REFERENCE_GRAPH, Published
@@ -34,8 +36,8 @@ VARIANTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "round 5, reference graph": {"federation.rounds": 5},
         "round 5, equal": {"federation.rounds": 5, AGGREGATION + "sketch": False},
     },
-    "m": {f"m = {m}": {"federation.m": m} for m in (2, 4, 10, 100)},
-    "first labels": {"raw degrees": {"federation.labels": "degree"}},
+    "m": {f"m = {m}": {AGGREGATION + "m": m} for m in (2, 4, 10, 100)},
+    "first labels": {"raw degrees": {AGGREGATION + "labels": "degree"}},
     "c1, c2": {
         f"c1 = {c1:g}, c2 = {c2:g}": {AGGREGATION + "c1": c1, AGGREGATION + "c2": c2}
         for c1, c2 in ((1.0, 0.0), (0.5, 0.5), (0.2, 0.8), (0.0, 1.0))
@@ -104,13 +106,20 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
                         "k": prepared.k,
                         "seed": seed,
                     }
-                    cells.append(Cell(change(base, changes), prepared.hash, labels, DIRECTED.options))
+                    cells.append(Cell(variant_of(base, changes), prepared.hash, labels, DIRECTED.options))
     facts = {
         "command": request.command,
         "seeds": request.seeds,
         "data": [prepared.facts() for prepared in data.values()],
     }
     return cells, facts
+
+
+def variant_of(base: Experiment, changes: Mapping[str, Any]) -> Experiment:
+    """The default with some changes; a switch of the aggregation rule's is one of the lab's Entente."""
+    options = (path.removeprefix(AGGREGATION) for path in changes if path.startswith(AGGREGATION))
+    lab = set(options) - set(EntenteOptions.model_fields)
+    return change(base, {AGGREGATION + "rule": LAB_RULE, **changes} if lab else changes)
 
 
 # ---- the page ------------------------------------------------------------------------------

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from entente.federation.aggregators.entente import EntenteOptions
+from entente.federation.aggregators.entente import EntenteSettings
 from entente_lab.bench.cells import Row
 from entente_lab.bench.document import Block, Entry, Heading, Paragraph, Table
 from entente_lab.bench.methods import METHODS, title
 from entente_lab.bench.tables import distinct, figure, interval, summary, versus, where
 
 K = 4
-SKETCH = EntenteOptions().c1
+SKETCH = EntenteSettings().c1
 
 
 def euler_parts(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:

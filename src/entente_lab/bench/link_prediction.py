@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from entente.config import Experiment, detector_options
 from entente.detection.metrics import area_under_roc, average_precision, pr_curve
+from entente.detectors import find
 from entente.detectors.base import Candidates, Detector
 from entente.detectors.jbeil.detector import hidden_hosts
 from entente.graphs.sampling import NonEdges
 from entente.runtime.assembly import Dataset, SiloData, load_dataset
-from entente_lab.bench.methods import change
 
 REDRAWS = 50
 HIDDEN = 0.3
@@ -64,10 +64,10 @@ def single_events(experiment: Experiment, dataset: Dataset) -> Dataset:
     """The silos' graphs with every event as an edge of its own, whatever the method trains on."""
     if experiment.mode != "non-fl" and not any(silo.test.merged for silo in dataset.silos.values()):
         return dataset
-    detector = (
-        experiment.detector if experiment.detector.name == "jbeil" else detector_options({"name": "jbeil"})
-    )
-    return load_dataset(change(experiment, {"mode": "federated", "detector": detector.model_dump()}))
+    detector = experiment.detector
+    if find(detector.name).merged:
+        detector = detector_options({"name": "jbeil"})
+    return load_dataset(experiment.model_copy(update={"mode": "federated", "detector": detector}))
 
 
 def ask(silo: SiloData, seed: int, hidden: float) -> Question:

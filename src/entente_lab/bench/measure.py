@@ -19,7 +19,6 @@ from entente.runs.records import TrainingRecord
 from entente.runtime.assembly import load_dataset, trained_detector
 from entente.runtime.evaluation import Evaluation, evaluate_models
 from entente.runtime.local import fit
-from entente_lab.attacks import attackers
 
 CURVE_POINTS = 100
 CREDITS = ("j", "s", "d", "r", "norm", "shared", "clipped", "refused", "bytes_up", "bytes_down", "seconds")
@@ -34,7 +33,7 @@ def measure(experiment: Experiment, options: Mapping[str, Any], work: Path) -> d
     dataset = load_dataset(experiment)
     began = time.perf_counter()
     folder = cell_folder(experiment, work)
-    models, training = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
+    models, training = fit(experiment, folder, dataset)
     rounds = folder.rounds()
     trained = time.perf_counter()
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}

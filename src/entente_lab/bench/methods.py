@@ -9,7 +9,9 @@ from typing import Any, Literal
 from entente.config import Experiment, detector_options, parse_experiment
 
 AGGREGATION = "federation.aggregation."
-"""Where the rule and its options stand in an experiment, for `change`."""
+"""Where the aggregation rule and its options stand in an experiment, for `change`."""
+LAB_RULE = "lab-entente"
+"""Entente with every switch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,10 +59,16 @@ class Setting:
 
 
 PAPERS = {"federation.epochs": 1, "federation.patience": 10, AGGREGATION + "adaptive": False}
-JBEIL = {**PAPERS, "federation.rounds": 5, "detector.validation_events": 0.15 / 0.85}
+JBEIL = {
+    **PAPERS,
+    "federation.rounds": 5,
+    "detector.name": "lab-jbeil",
+    "detector.validation_events": 0.15 / 0.85,
+}
 PUBLISHED_EULER = {
     **PAPERS,
     "federation.rounds": 30,
+    "detector.name": "lab-euler",
     "detector.decoder": "inner",
     "detector.task": "detection",
     "detector.advance": "windows",

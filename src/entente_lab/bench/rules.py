@@ -9,7 +9,7 @@ from entente_lab.bench.cells import Cell, Label, Row
 from entente_lab.bench.datasets import REAL, rounds
 from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
 from entente_lab.bench.events import Prepared
-from entente_lab.bench.methods import AGGREGATION, change
+from entente_lab.bench.methods import AGGREGATION, LAB_RULE, change
 from entente_lab.bench.paper import DIRECTED
 from entente_lab.bench.request import Finished, Request, execute
 from entente_lab.bench.tables import distinct, failures, interval, marks, percent, summary, versus, where
@@ -28,11 +28,11 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "entente-ub": {AGGREGATION + "rule": "entente-ub"},
     "entente, rows of holders": {AGGREGATION + "rows": "holders"},
     "entente, M = 5": {AGGREGATION + "adaptive": False},
-    "entente, M twice the norms": {AGGREGATION + "adaptive_factor": 2.0},
-    "entente, M per component": {AGGREGATION + "scope": "component"},
-    "entente, M per table": {AGGREGATION + "scope": "tables"},
+    "entente, M twice the norms": {AGGREGATION + "rule": LAB_RULE, AGGREGATION + "adaptive_factor": 2.0},
+    "entente, M per component": {AGGREGATION + "rule": LAB_RULE, AGGREGATION + "scope": "component"},
+    "entente, M per table": {AGGREGATION + "rule": LAB_RULE, AGGREGATION + "scope": "tables"},
     "entente, row cap 2": {AGGREGATION + "row_cap": 2.0},
-    "entente, J = 1": {AGGREGATION + "sketch": False},
+    "entente, J = 1": {AGGREGATION + "rule": LAB_RULE, AGGREGATION + "sketch": False},
     "median": {AGGREGATION + "rule": "median"},
     "trimmed mean": {AGGREGATION + "rule": "trimmed-mean"},
     "krum": {AGGREGATION + "rule": "krum"},

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entente.config import Attack, Federation, Privacy, aggregation_options
+from entente.config import Federation, Privacy, aggregation_options
 from entente.detectors import create
 from entente.detectors.base import GraphShape
 from entente.detectors.euler.options import EulerOptions
@@ -20,6 +20,7 @@ from entente.federation.records import RoundRecord
 from entente.federation.silo import Silo
 from entente.graphs.temporal import TemporalGraph
 from entente_lab.attacks import corrupt
+from entente_lab.attacks.options import Attack
 
 NODES, WINDOWS, EDGES = 14, 6, 12
 SHAPE = GraphShape(NODES)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entente.config import Attack
 from entente.federation.messages import CountTask, SketchTask, TrainTask, Update, ValidateTask, pack
-from entente_lab.attacks import available
+from entente_lab.attacks import Attack, available
 
 from .conftest import NAMES, Arena, cheat, detector
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from entente.config import Attack
 from entente.errors import UsageError
 from entente.federation.messages import CountTask, SketchTask, TrainTask, Update
 from entente_lab.attacks import corrupt
 from entente_lab.attacks.base import Scene, difference, flat, norm, unflat
 from entente_lab.attacks.min_max import MinMax, MinSum
+from entente_lab.attacks.options import Attack
 
 from .conftest import NODES, Arena, cheat, detector, random_graph
 

@@ -196,7 +196,7 @@ def test_every_variant_is_a_valid_experiment_and_another_one(small_company) -> N
     keys: dict[str, str] = {}
     for group, variants in ablation.VARIANTS.items():
         for name, changes in variants.items():
-            keys.setdefault(Cell(change(base, changes), "d").key, f"{group}: {name}")
+            keys.setdefault(Cell(ablation.variant_of(base, changes), "d").key, f"{group}: {name}")
     assert len(keys) == sum(len(v) for v in ablation.VARIANTS.values())
 
 

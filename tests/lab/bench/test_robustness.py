@@ -91,7 +91,7 @@ def measured(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
         lab.attacked("paper's attack", "entente", "replay", {"p": 0.5, "gamma": 10.0}),
         lab.attacked("who cheats", "entente", "replay", {"p": 1.0, "gamma": 100.0}, lab.order[1:]),
     ):
-        outcome = measure_attack(short(cell), {}, tmp_path_factory.mktemp("work"))
+        outcome = measure_attack(short(cell), cell.options, tmp_path_factory.mktemp("work"))
         rows.append((dict(cell.labels), record_of(cell, outcome)))
     return rows
 
@@ -133,7 +133,7 @@ def test_a_cell_has_the_attackers_gain_and_the_clean_view_beside_it(measured: li
 
 def test_a_run_that_breaks_down_is_a_result(lab: Lab, tmp_path: Path) -> None:
     cell = lab.attacked("every attack", "fedavg", "NaN / inf", {}, lab.order)
-    outcome = measure_attack(change(short(cell), {"federation.retries": 0}), {}, tmp_path / "work")
+    outcome = measure_attack(change(short(cell), {"federation.retries": 0}), cell.options, tmp_path / "work")
     assert outcome["values"]["finite"] == 0.0
     assert "broken" in outcome["training"]
     assert outcome["values"].get("ap") is None

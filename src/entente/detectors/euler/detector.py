@@ -62,12 +62,13 @@ class Euler(NeuralDetector):
     module: EulerModel
 
     def __init__(self, config: EulerOptions, shape: GraphShape, seed: int) -> None:
-        super().__init__(config, shape, seed, lambda: EulerModel(config, shape))
+        self.settings = config.settings()
+        super().__init__(config, shape, seed, lambda: EulerModel(self.settings, shape))
         self._prepared: _Prepared | None = None
 
     @property
     def components(self) -> dict[str, tuple[str, ...]]:
-        last = "ENC" if self.config.temporal == "none" else "TEMP"
+        last = "ENC" if self.settings.temporal == "none" else "TEMP"
         owner = {"encoder": "ENC", "recurrence": "TEMP", "projection": last, "decoder": "DEC"}
         parts: dict[str, tuple[str, ...]] = {}
         for name, _ in self.module.named_parameters():
@@ -109,7 +110,7 @@ class Euler(NeuralDetector):
         prepared = self._prepare(graph)
         held = prepared.held
         counts = np.diff(held.offsets)
-        if self.config.task == "prediction" and len(counts):
+        if self.settings.task == "prediction" and len(counts):
             counts[0] = 0
         negative = Candidates(*prepared.non_edges.draw(counts, rng))
         positive = self._in_reach(_edges(held))
@@ -170,14 +171,14 @@ class Euler(NeuralDetector):
         """The mean over windows of the cross entropy, edges and non-edges weighing the same."""
         counts = np.diff(prepared.train.offsets)
         edges = self._in_reach(_edges(prepared.train))
-        drawn = prepared.non_edges.draw(counts * self.config.negatives, rng)
+        drawn = prepared.non_edges.draw(counts * self.settings.negatives, rng)
         non_edges = self._in_reach(Candidates(*drawn))
         sign = np.ones(len(edges.window) + len(non_edges.window), dtype=np.float32)
         sign[len(edges.window) :] = -1.0
         share = np.concatenate([_window_shares(part.window, len(counts)) for part in (edges, non_edges)])
         adjacency = prepared.adjacency
-        if self.config.edge_dropout:
-            kept = rng.random(prepared.train.num_edges) >= self.config.edge_dropout
+        if self.settings.edge_dropout:
+            kept = rng.random(prepared.train.num_edges) >= self.settings.edge_dropout
             adjacency = Adjacency(lay_out_graph(prepared.train.select(kept)))
         z, _ = self._embed(prepared.train, adjacency, noise)
         logits = self._logits(z, adjacency, _join(edges, non_edges))
@@ -195,7 +196,7 @@ class Euler(NeuralDetector):
         if initial is None:
             states = [name for name in self._widths() if name != EMBEDDING]
             initial = tuple(
-                torch.zeros(graph.num_nodes, self.config.hidden, device=self.device) for _ in states
+                torch.zeros(graph.num_nodes, self.settings.hidden, device=self.device) for _ in states
             )
         rows = indices(graph.rows.astype(np.int64)).to(self.device)
         z, after = self.module(rows, adjacency, initial, noise)
@@ -205,7 +206,7 @@ class Euler(NeuralDetector):
         """Logits of pairs from their own window's embeddings, or from those of the window before."""
         ends = []
         for node in (pairs.src.astype(np.int64), pairs.dst.astype(np.int64)):
-            if self.config.task == "detection":
+            if self.settings.task == "detection":
                 row = self._row(adjacency, pairs.window, node)
             else:
                 before = len(z) - adjacency.layout.nodes + node
@@ -224,18 +225,18 @@ class Euler(NeuralDetector):
 
     def _in_reach(self, pairs: Candidates) -> Candidates:
         """Without the first window's pairs, which training has nothing to predict from."""
-        if self.config.task == "detection":
+        if self.settings.task == "detection":
             return pairs
         first = int(np.searchsorted(pairs.window, 1))
         return Candidates(pairs.window[first:], pairs.src[first:], pairs.dst[first:])
 
     def _widths(self) -> dict[str, int]:
         """Names and widths of the state's arrays."""
-        recurrent = self.config.temporal != "none"
-        count = CELLS[self.config.temporal].states if recurrent else 0
-        widths = dict.fromkeys(STATE_NAMES[:count], self.config.hidden)
-        if self.config.task == "prediction" and not self.module.by_visit:
-            widths[EMBEDDING] = self.config.embedding  # else it follows from the hidden state
+        recurrent = self.settings.temporal != "none"
+        count = CELLS[self.settings.temporal].states if recurrent else 0
+        widths = dict.fromkeys(STATE_NAMES[:count], self.settings.hidden)
+        if self.settings.task == "prediction" and not self.module.by_visit:
+            widths[EMBEDDING] = self.settings.embedding  # else it follows from the hidden state
         return widths
 
     def _fit_state(self, graph: TemporalGraph, state: State) -> dict[str, Tensor]:
@@ -258,7 +259,7 @@ class Euler(NeuralDetector):
         if self._prepared is not None and self._prepared.source is graph:
             return self._prepared
         check_graph(graph, self.shape)
-        held = held_out(graph, self.config.validation_edges)
+        held = held_out(graph, self.settings.validation_edges)
         train = graph.select(~held)
         self._prepared = _Prepared(
             source=graph,

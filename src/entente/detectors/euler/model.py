@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from entente.detectors.base import GraphShape
 from entente.detectors.euler.cells import States
-from entente.detectors.euler.options import EulerOptions
+from entente.detectors.euler.options import EulerSettings
 from entente.detectors.euler.recurrence import Recurrence
 from entente.detectors.layers import GRAPH_LAYERS, MLP, Adjacency, Identity, InnerProduct
 
@@ -15,13 +15,13 @@ from entente.detectors.layers import GRAPH_LAYERS, MLP, Adjacency, Identity, Inn
 class Encoder(nn.Module):
     """Graph embeddings of every receiver in every window, and of every idle host."""
 
-    def __init__(self, config: EulerOptions, table_size: int) -> None:
+    def __init__(self, settings: EulerSettings, table_size: int) -> None:
         super().__init__()
-        layer = GRAPH_LAYERS[config.encoder]
-        self.dropout = config.dropout
-        self.first = layer(None, config.hidden, table_size)
-        self.second = layer(config.hidden, config.hidden, table_size)
-        if config.identities == "fixed":
+        layer = GRAPH_LAYERS[settings.encoder]
+        self.dropout = settings.dropout
+        self.first = layer(None, settings.hidden, table_size)
+        self.second = layer(settings.hidden, settings.hidden, table_size)
+        if settings.identities == "fixed":
             for part in self.first.children():
                 if isinstance(part, Identity):
                     part.fix()
@@ -41,15 +41,17 @@ class Encoder(nn.Module):
 class EulerModel(nn.Module):
     """Embeddings Z of hosts by window, and logits of pairs."""
 
-    def __init__(self, config: EulerOptions, shape: GraphShape) -> None:
+    def __init__(self, settings: EulerSettings, shape: GraphShape) -> None:
         super().__init__()
-        self.encoder = Encoder(config, shape.table_size)
+        self.encoder = Encoder(settings, shape.table_size)
         self.recurrence = (
-            None if config.temporal == "none" else Recurrence(config.temporal, config.hidden, config.hidden)
+            None
+            if settings.temporal == "none"
+            else Recurrence(settings.temporal, settings.hidden, settings.hidden)
         )
-        self.by_visit = config.advance == "visits" and self.recurrence is not None
-        self.projection = nn.Linear(config.hidden, config.embedding)
-        self.decoder = InnerProduct() if config.decoder == "inner" else MLP(config.embedding)
+        self.by_visit = settings.advance == "visits" and self.recurrence is not None
+        self.projection = nn.Linear(settings.hidden, settings.embedding)
+        self.decoder = InnerProduct() if settings.decoder == "inner" else MLP(settings.embedding)
 
     def forward(
         self,

@@ -49,7 +49,8 @@ class Jbeil(NeuralDetector):
     module: TGN
 
     def __init__(self, config: JbeilOptions, shape: GraphShape, seed: int) -> None:
-        super().__init__(config, shape, seed, lambda: TGN(config))
+        self.settings = config.settings()
+        super().__init__(config, shape, seed, lambda: TGN(self.settings))
 
     @property
     def components(self) -> dict[str, tuple[str, ...]]:
@@ -83,7 +84,7 @@ class Jbeil(NeuralDetector):
                     self.optimiser,
                     stream,
                     self._memory(graph),
-                    self.config.batch,
+                    self.settings.batch,
                     targets,
                     rng,
                     (lambda: self.proximal_term(anchor, proximal)) if proximal else None,
@@ -113,18 +114,18 @@ class Jbeil(NeuralDetector):
         stream = self._stream(graph, np.concatenate((known, asked)))
         events = np.arange(len(stream))
         memory = self._memory(graph)
-        for batch in batches(events[: len(known)], self.config.batch):
+        for batch in batches(events[: len(known)], self.settings.batch):
             self.module.observe(stream, memory, batch)
         targets = np.unique(stream.dst[: len(known)] if len(known) else stream.dst)
         drawn = other_targets(targets, stream.dst[len(known) :], rng)
-        parts = batches(events[len(known) :], self.config.batch)
+        parts = batches(events[len(known) :], self.settings.batch)
         real, other = link_logits(self.module, stream, memory, parts, drawn)
         truth = np.arange(len(real) + len(other)) < len(real)
         ap, auc = average_precision_and_auc(truth, np.concatenate((real, other)))
         return Validation(ap, auc, len(real))
 
     def initial_state(self, graph: TemporalGraph) -> State:
-        ring = Ring.empty(graph.num_nodes, self.config.neighbours)
+        ring = Ring.empty(graph.num_nodes, self.settings.neighbours)
         return self._memory(graph).state() | _ring_state(ring)
 
     @one_thread()
@@ -133,7 +134,7 @@ class Jbeil(NeuralDetector):
     ) -> tuple[Float32, State]:
         check_graph(graph, self.shape)
         order = np.lexsort((graph.time, graph.window_of_edge()))
-        memory = Memory.load(state, graph.num_nodes, self.config.memory, self.device)
+        memory = Memory.load(state, graph.num_nodes, self.settings.memory, self.device)
         stream = self._stream(graph, order, self._ring(state, graph.num_nodes))
         own = candidates is None
         if candidates is None:
@@ -170,13 +171,13 @@ class Jbeil(NeuralDetector):
         """
         pairs = np.arange(asked.start, asked.stop)
         moment = np.full(len(pairs), ends) if candidates.time is None else candidates.time[asked]
-        parts = [*stream.whole_moments(self.config.batch, events.start, events.stop), np.zeros(0, np.int64)]
+        parts = [*stream.whole_moments(self.settings.batch, events.start, events.stop), np.zeros(0, np.int64)]
         until = np.array([stream.time[batch[-1]] for batch in parts[:-1]], dtype=np.int64)
         part_of_pair = np.searchsorted(until, moment, side="left")
         for number, batch in enumerate(parts):
             here = np.flatnonzero(part_of_pair == number)
             updated = None
-            for chunk in batches(here, max(PAIRS_AT_ONCE, self.config.batch)):
+            for chunk in batches(here, max(PAIRS_AT_ONCE, self.settings.batch)):
                 at = pairs[chunk]
                 question = Asked(
                     candidates.src[at].astype(np.int64), candidates.dst[at].astype(np.int64), moment[chunk]
@@ -187,10 +188,10 @@ class Jbeil(NeuralDetector):
                 self.module.observe(stream, memory, batch, updated)
 
     def _memory(self, graph: TemporalGraph) -> Memory:
-        return Memory.empty(graph.num_nodes, self.config.memory, self.device)
+        return Memory.empty(graph.num_nodes, self.settings.memory, self.device)
 
     def _stream(self, graph: TemporalGraph, events: Int64, past: Ring | None = None) -> Stream:
-        k = self.config.neighbours
+        k = self.settings.neighbours
         if past is None:
             past = Ring.empty(graph.num_nodes, k)
         return Stream(graph.src[events], graph.dst[events], graph.time[events], past, k)
@@ -198,15 +199,15 @@ class Jbeil(NeuralDetector):
     def _split(self, graph: TemporalGraph) -> tuple[Int64, int]:
         """Events in order of time, and how many of them train."""
         order = np.argsort(graph.time, kind="stable")
-        return order, round(len(order) * (1.0 - self.config.validation_events))
+        return order, round(len(order) * (1.0 - self.settings.validation_events))
 
     def _hidden(self, graph: TemporalGraph) -> NDArray[np.bool_]:
         """Which events touch a hidden host."""
-        hosts = hidden_hosts(graph, self.config.hidden_hosts)
+        hosts = hidden_hosts(graph, self.settings.hidden_hosts)
         return hosts[graph.src] | hosts[graph.dst]
 
     def _ring(self, state: State, nodes: int) -> Ring:
-        ring = Ring.empty(nodes, self.config.neighbours)
+        ring = Ring.empty(nodes, self.settings.neighbours)
         for name, array in _ring_state(ring).items():
             if state[name].shape[1:] != array.shape[1:] or not np.isfinite(state[name]).all():
                 raise DetectorError(f"the state's {name} has another shape or holds no finite number")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from entente.detectors.jbeil.layers import EdgeDecoder, NeighbourAttention, Neighbourhood, TimeEncoding
 from entente.detectors.jbeil.memory import Memory, MemoryUpdater
-from entente.detectors.jbeil.options import JbeilOptions
+from entente.detectors.jbeil.options import JbeilSettings
 from entente.graphs.neighbours import Recent, RecentNeighbours, Ring
 from entente.graphs.temporal import Int32, Int64
 from entente.logs.schema import MICROSECONDS
@@ -50,22 +50,22 @@ class Asked:
 
 
 class TGN(nn.Module):
-    def __init__(self, config: JbeilOptions) -> None:
+    def __init__(self, settings: JbeilSettings) -> None:
         super().__init__()
-        self.width = config.memory
-        self.time = TimeEncoding(config.time)
-        self.memory = MemoryUpdater(config.memory, self.time)
+        self.width = settings.memory
+        self.time = TimeEncoding(settings.time)
+        self.memory = MemoryUpdater(settings.memory, self.time)
         self.attention = nn.ModuleList(
             NeighbourAttention(
-                config.memory if layer == 0 else config.embedding,
-                config.time,
-                config.embedding,
-                config.heads,
-                config.dropout,
+                settings.memory if layer == 0 else settings.embedding,
+                settings.time,
+                settings.embedding,
+                settings.heads,
+                settings.dropout,
             )
-            for layer in range(config.layers)
+            for layer in range(settings.layers)
         )
-        self.decoder = EdgeDecoder(config.embedding)
+        self.decoder = EdgeDecoder(settings.embedding)
 
     def forward(
         self, stream: Stream, memory: Memory, batch: Int64, asked: Asked

@@ -95,6 +95,18 @@ class Layout:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class SketchSettings:
+    """How a silo's graph is compared with the reference graph."""
+
+    m: int = 5
+    """Edges per new node of the Barabási–Albert reference graph."""
+    labels: str = "log-degree"
+    """First labels of the Weisfeiler–Lehman sketch: degree or log-degree."""
+    iterations: int = 3
+    """Weisfeiler–Lehman iterations."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Contribution:
     """One silo's accepted update: its weights w^k as a flat vector, and what is known of the silo.
@@ -129,8 +141,8 @@ class Aggregator(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    needs_similarity: bool = False
-    """Uses the sketch similarity J, so the bootstrap has to ask for it."""
+    sketch: SketchSettings | None = None
+    """How the sketch similarity J is found, which the bootstrap then asks for; None where it is not used."""
     needs_share: ClassVar[bool] = False
     """Uses n^k / n, so every silo has to reveal its share of the hosts."""
     Options: ClassVar[type[AggregationOptions]] = AggregationOptions

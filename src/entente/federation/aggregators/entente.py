@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,63 +21,88 @@ from pydantic import Field
 
 from entente.artifacts import Arrays
 from entente.config import AggregationOptions
-from entente.federation.aggregators.base import NORM_BOUND, Aggregator, Contribution, Credit, Layout, Vector
+from entente.federation.aggregators.base import (
+    NORM_BOUND,
+    Aggregator,
+    Contribution,
+    Credit,
+    Layout,
+    SketchSettings,
+    Vector,
+)
 from entente.federation.aggregators.streaming import Float64, Summation, moved, pieces
 
 REMEMBERED_ROUNDS = 5
 
 
-class ContributionOptions(AggregationOptions):
-    """How much each silo counts, with and without a norm bound."""
+@dataclass(frozen=True, slots=True)
+class EntenteSettings:
+    """Every number of the rule. Users set some of them (`EntenteOptions`), the lab all."""
 
-    c1: float = Field(default=0.8, ge=0)
+    c1: float = 0.8
     """Weight of the sketch similarity J in a contribution r."""
-    c2: float = Field(default=0.2, ge=0)
+    c2: float = 0.2
     """Weight of S * D in a contribution r."""
-    omega: float = Field(default=5.0, gt=0)
+    omega: float = 5.0
     """Upper bound of the distance D."""
-    scope: Literal["model", "component", "tables"] = "model"
-    """Bound the whole update; ENC, TEMP and DEC apart (the paper's Algorithm 4); or identity tables apart."""
-    reduction: Literal["mean", "sum"] = "mean"
-    """Divide the sum of contributions by K (the paper's equation) or not (its Algorithm 4)."""
-    rows: Literal["all", "holders"] = "all"
-    """Average an identity row over all silos, or over those that hold it."""
-    row_cap: float = Field(default=0.0, ge=0)
-    """No identity row moves by more than this times a typical row of recent rounds; 0 = no cap."""
     acs: bool = True
-    """Adaptive contribution scaling; off = r is c1 * J + c2 throughout (for the ablation)."""
-    sketch: bool = True
-    """Use the sketch similarity; off = J is 1 for every silo (for the ablation)."""
+    """Adaptive contribution scaling; off = r is c1 * J + c2 throughout."""
+    sketch: SketchSettings | None = field(default_factory=SketchSettings)
+    """How J is found; None = J is 1 for every silo."""
+    scope: str = "model"
+    """Bound the whole update; ENC, TEMP and DEC apart ("component"); or identity tables apart ("tables")."""
+    reduction: str = "mean"
+    """Divide the sum of contributions by K, or not ("sum")."""
+    rows: str = "all"
+    """Average an identity row over all silos, or over those that hold it ("holders")."""
+    row_cap: float = 0.0
+    """No identity row moves by more than this times a typical row of recent rounds; 0 = no cap."""
+    bound: float | Literal["auto"] = "auto"
+    """Norm bound M; auto = the detector's own."""
+    adaptive: bool = True
+    """After the first round M follows the norms of recent updates instead of staying at `bound`."""
+    adaptive_factor: float = 1.0
+    """Adaptive M = this times the median over the last five rounds of the median norm over silos."""
 
 
-class EntenteOptions(ContributionOptions):
+class EntenteOptions(AggregationOptions):
     """Settings of entente."""
+
+    moved: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("c1", "c2", "omega", "adaptive_factor", "scope", "reduction", "acs", "sketch"),
+        'moved to the lab: an option of rule = "lab-entente".',
+    )
 
     rule: str = "entente"
     bound: Annotated[float, Field(gt=0)] | Literal["auto"] = "auto"
     """Norm bound M; auto = the detector's own (the paper's 5 for Euler and 70 for Jbeil)."""
     adaptive: bool = True
     """After the first round M follows the norms of recent updates instead of staying at `bound`."""
-    adaptive_factor: float = Field(default=1.0, gt=0)
-    """Adaptive M = this times the median over the last five rounds of the median norm over silos."""
+    rows: Literal["all", "holders"] = "all"
+    """Average an identity row over all silos, or over those that hold it."""
+    row_cap: float = Field(default=0.0, ge=0)
+    """No identity row moves by more than this times a typical row of recent rounds; 0 = no cap."""
+
+    def settings(self) -> EntenteSettings:
+        """The rule's numbers, those that cannot be set included."""
+        return EntenteSettings(bound=self.bound, adaptive=self.adaptive, rows=self.rows, row_cap=self.row_cap)
 
 
 class ContributionScaling(Aggregator):
     """Everything but the norm bound."""
 
-    config: ContributionOptions
-
-    def __init__(self, config: ContributionOptions, layout: Layout, norm_bound: float = NORM_BOUND) -> None:
+    def __init__(self, config: AggregationOptions, layout: Layout, norm_bound: float = NORM_BOUND) -> None:
         super().__init__(config, layout, norm_bound)
-        self.needs_similarity = config.sketch
-        self._groups = layout.groups(config.scope)
+        self.settings = config.settings() if isinstance(config, EntenteOptions) else EntenteSettings()
+        self.sketch = self.settings.sketch
+        self._groups = layout.groups(self.settings.scope)
         self._recent: Float64 = np.empty((0, len(self._groups)))  # median norms of the last rounds
         self._recent_rows: Float64 = np.empty((0, len(layout.tables)))  # median row steps of the same
 
     @property
     def largest_contribution(self) -> float:
         """No r exceeds this, whatever a silo sends."""
-        return self.config.c1 + self.config.c2 * (self.config.omega if self.config.acs else 1.0)
+        return self.settings.c1 + self.settings.c2 * (self.settings.omega if self.settings.acs else 1.0)
 
     def begin(self, current: Vector) -> None:
         self._sum = Summation(current, self._groups)
@@ -86,19 +112,19 @@ class ContributionScaling(Aggregator):
         self._holders = {
             name: np.zeros(self.layout.rows(name), dtype=np.int32)
             for name in self.layout.tables
-            if self.config.rows == "holders"
+            if self.settings.rows == "holders"
         }
 
     def add(self, contribution: Contribution) -> Credit:
         geometry = self._sum.measure(contribution.vector)
         vector, sent = contribution.vector, geometry.norm
-        if self.config.row_cap > 0:
+        if self.settings.row_cap > 0:
             vector = self._cap_rows(vector)
             geometry = self._sum.measure(vector)
-        similarity = min(1.0, max(0.0, contribution.similarity)) if self.config.sketch else 1.0
-        cosine, distance = max(0.0, geometry.cosine), min(self.config.omega, geometry.norm)
-        scaling = cosine * distance if self.config.acs else 1.0
-        r = self.config.c1 * similarity + self.config.c2 * scaling
+        similarity = min(1.0, max(0.0, contribution.similarity)) if self.sketch is not None else 1.0
+        cosine, distance = max(0.0, geometry.cosine), min(self.settings.omega, geometry.norm)
+        scaling = cosine * distance if self.settings.acs else 1.0
+        r = self.settings.c1 * similarity + self.settings.c2 * scaling
         shrink = [
             min(1.0, bound / norm) if norm > 0 else 1.0
             for bound, norm in zip(self._bounds, geometry.norms, strict=True)
@@ -112,12 +138,12 @@ class ContributionScaling(Aggregator):
     def finish(self) -> Vector:
         if not self._norms:
             return self._sum.current.copy()
-        mean = self.config.reduction == "mean"
+        mean = self.settings.reduction == "mean"
         step = self._sum.step(len(self._norms) if mean else 1.0)
         if self._holders and mean:
             self._average_over_holders(step)
         self._recent = _remember(self._recent, self._norms)
-        if self.config.row_cap > 0:
+        if self.settings.row_cap > 0:
             self._recent_rows = _remember(self._recent_rows, list(zip(*self._row_steps, strict=True)))
         return moved(self._sum.current, step)
 
@@ -132,10 +158,10 @@ class ContributionScaling(Aggregator):
 
     def _influence(self, bound: float, silos: int, clip: float | None) -> float | None:
         """How far one of `silos` updates of at most norm `bound` moves the model."""
-        if self.config.row_cap > 0:
+        if self.settings.row_cap > 0:
             return None  # what other silos may send then depends on this one's earlier updates
-        mean = self.config.reduction == "mean"
-        if mean and self.config.rows == "holders":
+        mean = self.settings.reduction == "mean"
+        if mean and self.settings.rows == "holders":
             # A silo may hold rows alone, so only the ball that the whole step is cut to is certain.
             return 2.0 * self.largest_contribution * bound if math.isfinite(bound) else None
         longest = self.largest_contribution * min(bound, math.inf if clip is None else clip)
@@ -161,7 +187,7 @@ class ContributionScaling(Aggregator):
             own = float(np.median(moved_rows)) if len(moved_rows) else 0.0
             self._row_steps[index].append(own)
             known = self._recent_rows[:, index]
-            allowed = self.config.row_cap * (float(np.median(known)) if len(known) else own)
+            allowed = self.settings.row_cap * (float(np.median(known)) if len(known) else own)
             over = length > allowed
             rows[over] = current[over] + step[over] * (allowed / length[over])[:, None]
         return capped
@@ -206,7 +232,6 @@ class Entente(ContributionScaling):
     name = "entente"
     summary = "Adaptive contribution scaling within a norm bound (the paper's rule)."
     Options = EntenteOptions
-    config: EntenteOptions
 
     @property
     def bound(self) -> float | None:
@@ -214,17 +239,17 @@ class Entente(ContributionScaling):
 
     @property
     def _constant(self) -> float:
-        return self.norm_bound if self.config.bound == "auto" else self.config.bound
+        return self.norm_bound if self.settings.bound == "auto" else self.settings.bound
 
     def _round_bounds(self) -> list[float]:
         """The constant, or what recent norms say. No minority of silos moves a median."""
-        if not self.config.adaptive or not len(self._recent):
+        if not self.settings.adaptive or not len(self._recent):
             return [self._constant] * len(self._groups)
-        typical = self.config.adaptive_factor * np.median(self._recent, axis=0)
+        typical = self.settings.adaptive_factor * np.median(self._recent, axis=0)
         return [float(value) if value > 0 else self._constant for value in typical]
 
     def influence(self, silos: int, clip: float | None) -> float | None:
-        if self.config.adaptive:
+        if self.settings.adaptive:
             return None  # what other silos may send then depends on this one's earlier updates
         return self._influence(self._constant * math.sqrt(len(self._groups)), silos, clip)
 

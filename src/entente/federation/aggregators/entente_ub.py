@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from entente.federation.aggregators.entente import ContributionOptions, ContributionScaling
-
-
-class UnboundedOptions(ContributionOptions):
-    """Settings of entente-ub."""
-
-    rule: str = "entente-ub"
+from entente.federation.aggregators.entente import ContributionScaling
 
 
 class EntenteUnbounded(ContributionScaling):
     name = "entente-ub"
     summary = "Entente without its norm bound (ablation; one silo can move the model as far as it likes)."
-    Options = UnboundedOptions

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from entente.artifacts import read_json, write_json
 from entente.detectors.base import Candidates, GraphShape
 from entente.detectors.euler.detector import Euler
-from entente.detectors.euler.options import EulerOptions
 from entente.detectors.neural import average_precision_and_auc
 from entente.errors import UsageError
 from entente.graphs.sampling import NonEdges
 from entente.graphs.temporal import TemporalGraph
+from entente_lab.variants.euler import LabEulerOptions
 
 TRAIN, VALIDATION, TEST = range(3)
 TEST_WINDOWS = 3
@@ -76,10 +76,10 @@ class Row:
     seeds: int
 
 
-def settings(graph: str, kind: str) -> EulerOptions:
+def settings(graph: str, kind: str) -> LabEulerOptions:
     chosen: dict[str, Any] = SETTINGS | {"lr": RATES.get((graph, kind), SETTINGS["lr"])}
     # The evaluation's own validation edges are taken out before; nothing more is held out here.
-    return EulerOptions(
+    return LabEulerOptions(
         decoder="inner",
         task="detection" if kind == "detection" else "prediction",
         validation_edges=1e-9,
@@ -231,7 +231,7 @@ def _repeated(graph: TemporalGraph) -> NDArray[np.bool_]:
 
 
 def run_trial(
-    trial: Trial, config: EulerOptions, seed: int, epochs: int = EPOCHS, patience: int = PATIENCE
+    trial: Trial, config: LabEulerOptions, seed: int, epochs: int = EPOCHS, patience: int = PATIENCE
 ) -> dict[str, Any]:
     """Train with early stopping on validation AP + AUC; AP and AUC of every test with the best weights."""
     shape = GraphShape(trial.train.table_size)

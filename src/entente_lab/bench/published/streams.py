@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import read_json, write_json
-from entente.detectors.jbeil.options import JbeilOptions
 from entente.detectors.neural import average_precision_and_auc
 from entente.errors import UsageError
 from entente.graphs.temporal import Int64
+from entente_lab.variants.jbeil import LabJbeilOptions
 
 BATCH = 200
 NEW_NODES = 0.1
@@ -32,7 +32,7 @@ EPOCHS, PATIENCE = 10, 3
 RECENT = 0.15
 """EdgeBank with a time window remembers this share of the events so far, the last ones."""
 
-TGN_SETTINGS = JbeilOptions(layers=1, neighbours=10, batch=BATCH, lr=0.001)
+TGN_SETTINGS = LabJbeilOptions(layers=1, neighbours=10, batch=BATCH, lr=0.001)
 """As published: one layer, ten neighbours; a tenfold rate, which needs a tenth of the epochs."""
 
 PUBLISHED = {
@@ -149,7 +149,7 @@ def edgebank(split: Split, time_window: bool) -> tuple[float, float]:
     return batch_means(real, drawn)
 
 
-def tgn(split: Split, seed: int, epochs: int, settings: JbeilOptions = TGN_SETTINGS) -> dict[str, float]:
+def tgn(split: Split, seed: int, epochs: int, settings: LabJbeilOptions = TGN_SETTINGS) -> dict[str, float]:
     """AP and AUC of both tests, with the weights of the epoch that validates best."""
     import torch
 

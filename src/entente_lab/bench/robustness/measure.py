@@ -25,7 +25,8 @@ from entente.federation.records import RoundRecord
 from entente.runtime.assembly import Dataset, load_dataset, trained_detector
 from entente.runtime.evaluation import NEVER, label_scores
 from entente.runtime.local import fit
-from entente_lab.attacks import attackers
+from entente.runtime.participants import Participants
+from entente_lab.attacks import Attack, attackers
 from entente_lab.attacks.base import Attacker
 from entente_lab.bench.measure import cell_folder, shortened, training_facts
 
@@ -39,14 +40,18 @@ MOST_SILOS = 8
 
 
 def measure_attack(experiment: Experiment, options: Mapping[str, Any], work: Path) -> dict[str, Any]:
-    """Train and evaluate one experiment, attacked or clean; a run that breaks down is a result too."""
-    del options
+    """Train and evaluate one experiment, attacked or clean; a run that breaks down is a result too.
+
+    Options: `attack`, the attack's settings; without them nobody cheats.
+    """
+    attack = Attack.model_validate(options["attack"]) if "attack" in options else None
+    participants = attackers(attack)
     dataset = load_dataset(experiment)
-    liars = () if experiment.attack is None else experiment.attack.silos
-    values: dict[str, Any] = cost(experiment, dataset, liars)
+    liars = participants.silos
+    values: dict[str, Any] = cost(experiment, dataset, participants)
     folder = cell_folder(experiment, work)
     try:
-        models, training = fit(experiment, folder, dataset, participants=attackers(experiment.attack))
+        models, training = fit(experiment, folder, dataset, participants=participants)
         detectors = {
             name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos
         }
@@ -69,11 +74,11 @@ def measure_attack(experiment: Experiment, options: Mapping[str, Any], work: Pat
     }
 
 
-def cost(experiment: Experiment, dataset: Dataset, liars: Iterable[str]) -> dict[str, float]:
+def cost(experiment: Experiment, dataset: Dataset, participants: Participants) -> dict[str, float]:
     """What the attack injects: edges over all windows, and per malicious pair (EPM)."""
     injected, pairs = 0, 0
-    for name in liars:
-        silo = attackers(experiment.attack).build(experiment, dataset, name)
+    for name in participants.silos:
+        silo = participants.build(experiment, dataset, name)
         if isinstance(silo, Attacker):
             injected += silo.injected
             pairs += len(silo.targets())

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-from entente.config import Experiment
+from entente_lab.attacks import Attack
 from entente_lab.bench.cells import Cell, Label
 from entente_lab.bench.datasets import REAL, rounds
 from entente_lab.bench.events import Prepared
-from entente_lab.bench.methods import AGGREGATION, change
+from entente_lab.bench.methods import AGGREGATION, LAB_RULE, change
 from entente_lab.bench.paper import DIRECTED
 from entente_lab.bench.request import Finished, Request, execute
 from entente_lab.bench.robustness.page import draw
@@ -36,17 +36,21 @@ RULES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "entente-ub": ("Entente-UB", {AGGREGATION + "rule": "entente-ub"}),
     "entente": ("Entente", {}),
     "entente-constant": ("Entente, M = 5", {AGGREGATION + "adaptive": False}),
-    "entente-loose": ("Entente, M twice the norms", {AGGREGATION + "adaptive_factor": 2.0}),
+    "entente-loose": (
+        "Entente, M twice the norms",
+        {AGGREGATION + "rule": LAB_RULE, AGGREGATION + "adaptive_factor": 2.0},
+    ),
     "entente-hardened": (
         "Entente, hardened",
         {
+            AGGREGATION + "rule": LAB_RULE,
             AGGREGATION + "sketch": False,
             AGGREGATION + "row_cap": 2.0,
         },
     ),
     "entente-weak-dp": (
         "Entente + weak DP",
-        {"privacy.mechanism": "weak", "privacy.sigma": 1.0, "privacy.sensitivity": 0.001},
+        {"privacy.mechanism": "weak", "privacy.sigma": 1.0},
     ),
     "entente-cdp": (
         "Entente + CDP",
@@ -214,8 +218,7 @@ class Lab:
         length = QUICK_ROUNDS if self.short else rounds(self.prepared.events.name)
         changes = {**RULES[rule][1], "federation.rounds": length}
         experiment = change(DIRECTED.experiment(self.prepared, self.seed), changes)
-        if silos:
-            experiment = with_attack(experiment, THREATS[name], setting, silos)
+        options = {"attack": attack_settings(THREATS[name], setting, silos)} if silos else {}
         labels: dict[str, Label] = {
             "dataset": self.prepared.events.name,
             "part": part,
@@ -226,14 +229,13 @@ class Lab:
             "gamma": setting.get("gamma"),
             "seed": self.seed,
         }
-        return Cell(experiment, self.prepared.hash, labels, {}, RUNNER)
+        return Cell(experiment, self.prepared.hash, labels, options, RUNNER)
 
 
-def with_attack(
-    experiment: Experiment, threat: Threat, setting: Mapping[str, float], silos: Sequence[str]
-) -> Experiment:
-    attack = {"name": threat.attack, "silos": tuple(silos), **(threat.fixed or {}), **setting}
-    return change(experiment, {"attack": attack})
+def attack_settings(threat: Threat, setting: Mapping[str, float], silos: Sequence[str]) -> dict[str, Any]:
+    """The settings of an attack, every one of them."""
+    table = {"name": threat.attack, "silos": tuple(silos), **(threat.fixed or {}), **setting}
+    return Attack.model_validate(table).model_dump(mode="json")
 
 
 def busiest(prepared: Prepared) -> list[str]:
