@@ -340,7 +340,11 @@ def test_ingest_reads_user_and_outcome_from_every_format(
     ingest(Request(sources=(str(tmp_path / "company" / log),), out=tmp_path / "events"))
     read, made = load_events(tmp_path / "events"), usual.events
     for name in ("user", "outcome", *(("kind", "logon") if format != "zeek" else ("port",))):
-        assert _counts(read[name].to_pylist()) == _counts(made[name].to_pylist())
+        wanted = made[name].to_pylist()
+        if name == "user" and format == "zeek":  # whose reader does not tell the case of accounts apart
+            assert len({user.lower() for user in wanted}) == len(set(wanted))
+            wanted = [user.lower() for user in wanted]
+        assert _counts(read[name].to_pylist()) == _counts(wanted)
 
 
 def test_every_parameter_has_a_sentence_and_the_docs_have_them_all() -> None:
