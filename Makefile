@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
-EXTRAS := dev,privacy,flare,spark,evtx
+EXTRAS := dev,privacy,flare,spark,evtx,service,kafka
 
 .PHONY: demo test lint bench clean
 

@@ -122,3 +122,5 @@ AGGREGATORS = Registry(
     "entente.aggregators", "aggregation rule", "entente.federation.aggregators.base:Aggregator"
 )
 SINKS = Registry("entente.sinks", "alert format", "entente.detection.sinks.base:Sink")
+SOURCES = Registry("entente.sources", "source", "entente.service.sources.base:Source")
+OUTPUTS = Registry("entente.outputs", "output", "entente.service.outputs.base:Output")

@@ -220,6 +220,14 @@ def test_a_graph_without_any_edge_is_no_trouble(detector: Detector) -> None:
     assert state.keys() == detector.initial_state(graph).keys()
 
 
+def test_no_window_at_all_gives_no_score_and_leaves_the_state(detector: Detector) -> None:
+    graph = graph_for(detector)
+    _, state = detector.score(graph, detector.initial_state(graph))
+    scores, after = detector.score(graph.windows(graph.num_windows), state)
+    assert len(scores) == 0
+    assert same(after, state)
+
+
 def test_an_empty_window_between_others_is_no_trouble(detector: Detector) -> None:
     graph = graph_for(detector)
     gap = graph.select(~np.isin(graph.window_of_edge(), (0, 2, 3)))

@@ -15,6 +15,8 @@ COMMANDS = {
     "split": "Decide which host belongs to which silo.",
     "train": "Train a detector over silos.",
     "detect": "Score new events with a trained model and write alerts.",
+    "watch": "Run the service: logs as they are written, alerts to your SIEM.",
+    "alerts": "Work through the alerts of the service.",
     "report": "One self-contained HTML page about a run.",
     "bench": "Reproduce tables and measure speed.",
     "federation": "A real federation over real machines.",

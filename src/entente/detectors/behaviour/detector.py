@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -228,7 +229,7 @@ def _blocks(graph: TemporalGraph) -> list[tuple[int, int]]:
     """Spans of windows of about BLOCK edges, so that a long graph needs no more memory than a short one."""
     number = graph.offsets[:-1] // BLOCK
     starts = np.flatnonzero(np.diff(number, prepend=-1)).tolist()
-    return list(zip(starts, [*starts[1:], graph.num_windows], strict=True))
+    return list(pairwise([*starts, graph.num_windows]))
 
 
 def _within(candidates: Candidates, first: int, last: int) -> Candidates:

@@ -1,0 +1,258 @@
+"""`entente alerts`: the queue of the service, for people who work through it."""
+
+from __future__ import annotations
+
+import getpass
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from entente.cli.console import Json, print_json, results
+
+app = typer.Typer(no_args_is_help=True, help="List, show, assign, close, suppress and export alerts.")
+Folder = Annotated[
+    Path, typer.Option("--service", metavar="DIR", help="The service's folder.", envvar="ENTENTE_SERVICE")
+]
+Who = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Who does this; you by default.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ALERT...", help="Ids, or how they begin.")]
+
+
+@contextmanager
+def _database(folder: Path) -> Iterator[sqlite3.Connection]:
+    from entente.errors import UsageError
+    from entente.service.database import connect
+    from entente.service.service import DATABASE
+
+    if not (folder / DATABASE).is_file():
+        raise UsageError("holds no service", where=folder, remedy="Give the `folder` of the service's file.")
+    connection = connect(folder / DATABASE)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@app.command("list")
+def list_alerts(
+    service: Folder,
+    status: Annotated[str | None, typer.Option("--status", help="open, acknowledged or closed.")] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Source or target.")] = None,
+    severity: Annotated[str | None, typer.Option("--severity", help="At least this.")] = None,
+    silo: Annotated[str | None, typer.Option("--silo", help="Raised by this silo.")] = None,
+    suppressed: Annotated[bool, typer.Option("--suppressed", help="Those that a suppression fits.")] = False,
+    most: Annotated[int, typer.Option("--most", min=1, max=100_000, help="At most so many.")] = 50,
+    as_json: Json = False,
+) -> None:
+    """List alerts, the most severe and newest first.
+
+    Example: entente alerts list --service service --status open --severity high
+    """
+    from entente.service.alerts import STATUSES, AlertStore, Filter
+    from entente.service.status import shown
+    from entente.text import visible
+
+    if status is not None and status not in STATUSES:
+        raise typer.BadParameter(f"one of {', '.join(STATUSES)}", param_hint="--status")
+    wanted = Filter(
+        status=status,
+        host=host,
+        silo=silo,
+        severity=severity,
+        suppressed=suppressed,
+    )
+    with _database(service) as connection:
+        store = AlertStore(connection)
+        found, total = store.find(wanted, most), store.count(wanted)
+    if as_json:
+        print_json([one.as_dict() for one in found])
+        return
+    console = results()
+    for one in found:
+        a = one.alert
+        line = f"{a.id[:8]}  {shown(a.start)}  {a.severity:8}  {one.status:12}  {a.src} → {a.dst}"
+        console.print(visible(line + (f"  ({one.assignee})" if one.assignee else "")), markup=False)
+    console.print(f"{len(found)} of {total}")
+
+
+@app.command()
+def show(service: Folder, alert: Annotated[str, typer.Argument()], as_json: Json = False) -> None:
+    """Show one alert with its reasons, notes and history.
+
+    Example: entente alerts show --service service 1f3e5fc4
+    """
+    from entente.service.alerts import AlertStore
+    from entente.service.status import shown
+    from entente.text import visible
+
+    with _database(service) as connection:
+        store = AlertStore(connection)
+        found = store.get(alert)
+        notes, history = store.notes(found.alert.id), store.history(found.alert.id)
+    if as_json:
+        rows: list[dict[str, Any]] = [{"at": at, "by": by, "text": text} for at, by, text in notes]
+        print_json(found.as_dict() | {"notes": rows})
+        return
+    console = results()
+
+    def say(line: str) -> None:
+        console.print(visible(line), markup=False)
+
+    for name, value in found.as_dict().items():
+        if name == "explanation":
+            for reason in value:
+                say(f"  - {reason}")
+        elif value not in (None, "", [], ()):
+            say(f"{name}: {shown(value) if name in ('start', 'end', 'first', 'last') else value}")
+    for at, by, text in notes:
+        say(f"{shown(at)} {by}: {text}")
+    for at, by, action, detail in history:
+        said = ", ".join(f"{key} {value}" for key, value in detail.items() if value is not None)
+        say(f"{shown(at)} {by} {action}: {said}")
+
+
+@app.command()
+def acknowledge(service: Folder, alerts: Ids, actor: Who = None) -> None:
+    """Say that somebody looks at these alerts.
+
+    Example: entente alerts acknowledge --service service 1f3e5fc4
+    """
+    _change(service, alerts, actor, status="acknowledged")
+
+
+@app.command()
+def close(
+    service: Folder,
+    alerts: Ids,
+    reason: Annotated[str, typer.Option("--reason", help="true, benign or duplicate.")],
+    note: Annotated[str | None, typer.Option("--note", help="What was found.")] = None,
+    actor: Who = None,
+) -> None:
+    """Close alerts with a reason.
+
+    Example: entente alerts close --service service 1f3e5fc4 --reason benign --note "patch night"
+    """
+    from entente.service.alerts import REASONS
+
+    if reason not in REASONS:
+        raise typer.BadParameter(f"one of {', '.join(REASONS)}", param_hint="--reason")
+    _change(service, alerts, actor, note, status="closed", reason=reason)
+
+
+@app.command()
+def reopen(service: Folder, alerts: Ids, actor: Who = None) -> None:
+    """Open closed alerts again.
+
+    Example: entente alerts reopen --service service 1f3e5fc4
+    """
+    _change(service, alerts, actor, status="open")
+
+
+@app.command()
+def assign(
+    service: Folder,
+    alerts: Ids,
+    to: Annotated[str, typer.Option("--to", metavar="NAME", help="Who works on them; empty for nobody.")],
+    actor: Who = None,
+) -> None:
+    """Give alerts to somebody.
+
+    Example: entente alerts assign --service service 1f3e5fc4 --to maria
+    """
+    _change(service, alerts, actor, assignee=to)
+
+
+@app.command()
+def suppress(
+    service: Folder,
+    alert: Annotated[str, typer.Argument(help="An alert of the kind that is expected.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why such alerts are expected.")],
+    by: Annotated[
+        str, typer.Option("--by", help="What it must share: src, dst, pair, user or port.")
+    ] = "pair",
+    until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Last day: 2026-12-31")] = None,
+    actor: Who = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would hide.")] = False,
+) -> None:
+    """Make a suppression from an alert; suppressed alerts are kept and marked, and not sent.
+
+    Example: entente alerts suppress --service service 1f3e5fc4 --by src --reason "vulnerability scanner"
+    """
+    from entente.errors import UsageError
+    from entente.service.alerts import AlertStore, Filter
+    from entente.service.suppression import FILE, Suppression, add_suppression, would_hide
+
+    fields = ("src", "dst", "pair", "user", "port")
+    if by not in fields:
+        raise typer.BadParameter(f"one of {', '.join(fields)}", param_hint="--by")
+    try:
+        last = date.fromisoformat(until) if until else None
+    except ValueError as error:
+        raise typer.BadParameter("a date as 2026-12-31", param_hint="--until") from error
+    with _database(service) as connection:
+        store = AlertStore(connection)
+        found = store.get(alert).alert
+        recent = [one.alert for one in store.find(Filter(suppressed=None), 100_000)]
+    values: dict[str, Any] = {
+        "src": found.src,
+        "dst": found.dst,
+        "user": next(iter(found.users), None),
+        "port": next(iter(found.ports), None),
+    }
+    shared = {name: values[name] for name in (("src", "dst") if by == "pair" else (by,))}
+    if None in shared.values():
+        raise UsageError(f"alert {found.id} has no {by}", remedy="Choose another --by.")
+    rule = Suppression(id=found.id[:8] + "-" + by, reason=reason, until=last, by=actor or _me(), **shared)
+    results().print(f"fits {would_hide(rule, recent)} of the {len(recent)} latest alerts")
+    if not dry_run:
+        add_suppression(service / FILE, rule)
+        results().print(f"added {rule.id} to {service / FILE}", markup=False)
+
+
+@app.command()
+def export(
+    service: Folder,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File that gets the alerts.")],
+    sink: Annotated[str, typer.Option("--format", help="jsonl, ecs, ocsf, stix or cef.")] = "jsonl",
+    status: Annotated[str | None, typer.Option("--status", help="open, acknowledged or closed.")] = None,
+) -> None:
+    """Write alerts to a file.
+
+    Example: entente alerts export --service service --out alerts.json --format stix
+    """
+    from entente.detection.sinks import write_alerts
+    from entente.service.alerts import STATUSES, AlertStore, Filter
+
+    if status is not None and status not in STATUSES:
+        raise typer.BadParameter(f"one of {', '.join(STATUSES)}", param_hint="--status")
+    with _database(service) as connection:
+        wanted = Filter(status=status)
+        found = AlertStore(connection).find(wanted, 1_000_000)
+    write_alerts(sink, [one.alert for one in found], out)
+    results().print(f"{len(found)} alerts: {out}", markup=False)
+
+
+def _change(
+    service: Path, alerts: list[str], actor: str | None, note: str | None = None, **what: Any
+) -> None:
+    from entente.service.alerts import AlertStore
+
+    with _database(service) as connection:
+        store = AlertStore(connection)
+        names = [store.get(name).alert.id for name in alerts]  # all of them exist, or nothing is changed
+        for name in names:
+            store.change(name, actor or _me(), **what)
+            if note:
+                store.note(name, actor or _me(), note)
+    results().print(f"{len(names)} changed")
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

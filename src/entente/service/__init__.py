@@ -1,0 +1,1 @@
+"""The detector that runs for months: sources, windows, alerts, outputs."""

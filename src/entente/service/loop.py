@@ -1,0 +1,308 @@
+"""One step after another: read, keep, close windows, score, hand over. Killed at any point, nothing is lost.
+
+Two transactions do it. The first stores what was read together with how far each source was read. The second
+stores that windows were scored together with their alerts, what outputs have to deliver, which state follows
+and which events still wait. Files are written before the transaction that names them; on start, files that no
+transaction names are removed. So every event is read at least once and kept once, every window is scored
+exactly once, and no alert is lost or doubled.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from entente.detection.alerts import Alert
+from entente.errors import LogError
+from entente.logs.schema import EVENT_SCHEMA, MICROSECONDS
+from entente.logs.stream import LineReader
+from entente.service.alerts import AlertStore
+from entente.service.config import Watch
+from entente.service.database import transaction
+from entente.service.outbox import Outbox
+from entente.service.pending import Pending, SourceClock, watermark
+from entente.service.sources.base import Batch, Source
+from entente.service.suppression import FILE, read_suppressions
+
+READ = 8 << 20
+"""Bytes that are read from a source in one step."""
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What closed windows gave."""
+
+    alerts: tuple[Alert, ...]
+    edges: int
+    new_hosts: int = 0
+
+
+class Scorer(Protocol):
+    """A model with its silos' state."""
+
+    width: int
+    """Microseconds of a window."""
+    until: int | None
+    """Where the next window begins; None while nothing was ever scored."""
+
+    @property
+    def model(self) -> str:
+        """Names the model in the list of scored windows."""
+
+    @property
+    def drift(self) -> float | None:
+        """Share of edges above the threshold, over the share expected from training; None if unknown."""
+
+    def score(self, events: pa.Table, start: int, end: int) -> Outcome:
+        """Score the windows from `start` to `end` and move the state on; empty windows count too."""
+
+    def save(self, folder: Path) -> None:
+        """Write the present state, whole."""
+
+    def refresh(self) -> str | None:
+        """Take over a newly delivered model, if there is one; what was done, or None."""
+
+
+@dataclass(slots=True)
+class Input:
+    """A source with what the service knows of it."""
+
+    name: str
+    source: Source
+    reader: LineReader
+    clock: SourceClock = field(default_factory=SourceClock)
+    behind: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counters since the service was started."""
+
+    events: int = 0
+    bytes: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)  # reason -> rows
+    windows: int = 0
+    edges: int = 0
+    alerts: int = 0
+    suppressed: int = 0
+    new_hosts: int = 0
+
+
+class WatchLoop:
+    """The service without its threads and its clock's ticking: `step` until told to stop."""
+
+    def __init__(
+        self,
+        config: Watch,
+        connection: sqlite3.Connection,
+        inputs: Sequence[Input],
+        scorer: Scorer,
+        *,
+        clock: Callable[[], float] = time.time,
+        report: Report = lambda _: None,
+    ) -> None:
+        self.config = config
+        self.inputs = {one.name: one for one in inputs}
+        self.scorer = scorer
+        self.tally = Tally()
+        self._connection = connection
+        self._clock = clock
+        self._report = report
+        self._store = AlertStore(connection)
+        self._outbox = Outbox(connection)
+        self.pending = Pending(config.folder / "pending", connection)
+        self._outputs = [output.name for output in config.outputs]
+        self._states = config.folder / "states"
+        self._clean_states()
+        for one in self.inputs.values():
+            one.clock.heard = clock()
+
+    # ---- one step -------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Read what there is and score what is complete; whether there was anything to do."""
+        read = self._read() if self.pending.rows < self.config.pending else False
+        return self._close_windows() or read
+
+    def flush(self) -> None:
+        """Score everything that waits, open windows included: no more will come."""
+        if self.pending.last is not None:
+            self._score_until(self.pending.last + 1, closing=True)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every source has ended for good."""
+        return all(one.source.finished for one in self.inputs.values())
+
+    def silent(self) -> list[str]:
+        """Sources that have brought nothing for longer than they should."""
+        limit = self._clock() - self.config.silent
+        return sorted(name for name, one in self.inputs.items() if one.clock.heard < limit)
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    def _read(self) -> bool:
+        now = self._clock()
+        tables, positions, dropped = [], {}, Counter[str]()
+        for name, one in self.inputs.items():
+            before = self._position(name)
+            batch = one.source.read(before, READ)
+            one.behind = batch.behind
+            self._say(one, batch)
+            events = self._parse(one, batch, dropped)
+            events = self._in_time(events, now, dropped)
+            one.clock.hear(events["time"].to_numpy(), now)
+            tables.append(events)
+            if batch.position != before:
+                positions[name] = json.dumps(batch.position)
+            self.tally.bytes += sum(len(part.block) for part in batch.lines)
+        read = pa.concat_tables(tables)
+        if read.num_rows or positions:
+            prepared = self.pending.prepare(read)
+            with transaction(self._connection):
+                apply = self.pending.commit(prepared, read)
+                self._connection.executemany(
+                    "INSERT INTO positions VALUES (?, ?) "
+                    "ON CONFLICT (source) DO UPDATE SET position = excluded.position",
+                    list(positions.items()),
+                )
+                self._add_counts(dropped)
+            apply()
+        self.tally.events += read.num_rows
+        self.tally.dropped.update(dropped)
+        return bool(read.num_rows)
+
+    def _parse(self, one: Input, batch: Batch, dropped: Counter[str]) -> pa.Table:
+        tables = [EVENT_SCHEMA.empty_table()]
+        for part in batch.lines:
+            rows = part.block.count(b"\n")
+            try:
+                piece = one.reader.read(part.log, part.head, part.block, part.first)
+            except LogError as error:
+                dropped["unknown format"] += rows
+                self._report(f"source {one.name}: {error}")
+                continue
+            if isinstance(piece, str):
+                dropped[piece] += rows
+                continue
+            for reason, count in piece.filtered.items():
+                dropped[reason] += count
+            for bad in piece.bad:
+                dropped[bad.reason] += 1
+            tables.append(piece.events.select(EVENT_SCHEMA.names).cast(EVENT_SCHEMA))
+        return pa.concat_tables(tables)
+
+    def _in_time(self, events: pa.Table, now: float, dropped: Counter[str]) -> pa.Table:
+        """Events that are neither from the future nor of a window that was scored already."""
+        limit = round((now + self.config.ahead) * MICROSECONDS)
+        future = pc.greater(events["time"], limit)
+        late = pc.less(events["time"], self.scorer.until if self.scorer.until is not None else -(1 << 62))
+        for reason, column in (("ahead of the clock", future), ("later than `lateness`", late)):
+            count = pc.sum(column).as_py() or 0
+            if count:
+                dropped[reason] += count
+        return events.filter(pc.invert(pc.or_(future, late)))
+
+    def _say(self, one: Input, batch: Batch) -> None:
+        """Report what is new among a source's notes."""
+        for note in batch.notes:
+            if note not in one.notes:
+                self._report(f"source {one.name}: {note}")
+        one.notes = batch.notes
+
+    def _position(self, name: str) -> object:
+        row = self._connection.execute("SELECT position FROM positions WHERE source = ?", (name,)).fetchone()
+        return json.loads(row["position"]) if row else None
+
+    def _add_counts(self, counts: Mapping[str, int]) -> None:
+        for reason, count in counts.items():
+            self._connection.execute(
+                "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE "
+                "SET value = CAST(CAST(value AS INTEGER) + CAST(excluded.value AS INTEGER) AS TEXT)",
+                (f"dropped/{reason[:200]}", str(count)),
+            )
+
+    # ---- scoring --------------------------------------------------------------------------------
+
+    def _close_windows(self) -> bool:
+        clocks = {name: one.clock for name, one in self.inputs.items()}
+        mark = watermark(clocks, self.config.lateness, self.config.silent, self._clock())
+        return mark is not None and self._score_until(mark)
+
+    def _score_until(self, moment: int, *, closing: bool = False) -> bool:
+        """Score all windows that end at `moment` or before (with `closing` also the one that holds it)."""
+        width = self.scorer.width
+        end = (moment + width - 1) // width * width if closing else moment // width * width
+        if self.pending.first is None or self.pending.first >= end:
+            return False
+        start = self.scorer.until if self.scorer.until is not None else self.pending.first // width * width
+        events, rest = self.pending.before(end)
+        said = self.scorer.refresh()
+        if said is not None:
+            self._report(said)
+        scored = self.scorer.score(events, start, end)
+        number = state_number(self._connection) + 1
+        self.scorer.save(self._states / f"{number:08d}")
+        prepared = self.pending.prepare(rest)
+        suppressions = read_suppressions(self.config.folder / FILE)
+        moment = round(self._clock() * MICROSECONDS)
+        with transaction(self._connection):
+            fresh = self._store.add(scored.alerts, suppressions, moment)
+            self._outbox.add(self._outputs, fresh)
+            self._connection.execute(
+                "INSERT INTO scorings VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    start,
+                    end,
+                    self.scorer.model,
+                    events.num_rows,
+                    scored.edges,
+                    len(scored.alerts),
+                    moment,
+                ),
+            )
+            for name, value in (("state", str(number)), ("until", str(end))):
+                self._connection.execute(
+                    "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                    (name, value),
+                )
+            apply = self.pending.replace(prepared, rest)
+        apply()
+        self._clean_states()
+        self.tally.windows += (end - start) // width
+        self.tally.edges += scored.edges
+        self.tally.alerts += len(scored.alerts)
+        self.tally.suppressed += len(scored.alerts) - len(fresh)
+        self.tally.new_hosts += scored.new_hosts
+        return True
+
+    def _clean_states(self) -> None:
+        """Remove states that nothing names any more, and what a killed process left half written."""
+        kept = f"{state_number(self._connection):08d}"
+        for folder in self._states.iterdir() if self._states.is_dir() else ():
+            if folder.name != kept:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def state_number(connection: sqlite3.Connection) -> int:
+    """The number of the state that the last scored window left; 0 before the first."""
+    row = connection.execute("SELECT value FROM facts WHERE name = 'state'").fetchone()
+    return int(row["value"]) if row else 0
+
+
+def scored_until(connection: sqlite3.Connection) -> int | None:
+    """Where the next window begins; None before the first."""
+    row = connection.execute("SELECT value FROM facts WHERE name = 'until'").fetchone()
+    return int(row["value"]) if row else None

@@ -1,0 +1,79 @@
+"""Kafka: one JSON message per alert, keyed by the alert's id, from an idempotent producer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from entente.config import Section
+from entente.detection.alerts import Alert
+from entente.errors import ConfigError, MissingExtraError
+from entente.service.outputs.base import Delivery, Output, Unreachable
+from entente.service.secrets import Secret
+
+
+class KafkaOptions(Section):
+    """A Kafka cluster."""
+
+    servers: str
+    """Bootstrap servers, host:port, with commas between them."""
+    topic: str = Field(default="entente-alerts", min_length=1, max_length=249)
+    """Topic that takes the alerts."""
+    settings: Mapping[str, str] = Field(default_factory=dict)
+    """Further librdkafka settings (security.protocol, sasl.mechanism, ssl.ca.location ...)."""
+    password: Secret | None = None
+    """Given to librdkafka as sasl.password."""
+    timeout: float = Field(default=30.0, gt=0, le=600)
+    """Seconds for a batch to be acknowledged."""
+
+
+class Kafka(Output):
+    name = "kafka"
+    summary = "Kafka topic, JSON, keyed by alert id"
+    Options = KafkaOptions
+
+    def __init__(self, options: KafkaOptions, where: str) -> None:
+        super().__init__(options, where)
+        try:
+            from confluent_kafka import KafkaException, Producer
+        except ImportError as error:
+            raise MissingExtraError(
+                "kafka needs confluent-kafka", remedy="pip install 'entente[kafka]'"
+            ) from error
+        self._error: type[Exception] = KafkaException
+        try:
+            self._producer = Producer(
+                {
+                    **options.settings,
+                    **({"sasl.password": options.password.read(where)} if options.password else {}),
+                    "bootstrap.servers": options.servers,
+                    "enable.idempotence": True,
+                    "message.timeout.ms": round(options.timeout * 1000),
+                }
+            )
+        except KafkaException as error:
+            raise ConfigError(f"Kafka settings are not accepted ({error})", where=where) from error
+
+    def deliver(self, alerts: Sequence[Alert], mark: str) -> Delivery:
+        problems: list[str] = []
+
+        def told(error: Any, _: Any) -> None:
+            if error is not None:
+                problems.append(str(error))
+
+        try:
+            for alert in alerts:
+                value = json.dumps(alert.as_dict(), allow_nan=False).encode()
+                self._producer.produce(self.options.topic, value, key=alert.id, on_delivery=told)
+            left = self._producer.flush(self.options.timeout)
+        except (self._error, BufferError) as error:
+            raise Unreachable(f"cannot be reached ({error})") from error
+        if problems or left:
+            raise Unreachable(problems[0] if problems else f"{left} messages were not acknowledged")
+        return Delivery(len(alerts))
+
+    def close(self) -> None:
+        self._producer.flush(1.0)

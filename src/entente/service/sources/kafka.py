@@ -1,0 +1,107 @@
+"""A Kafka topic whose messages are log lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from entente.config import Section
+from entente.errors import ConfigError, MissingExtraError
+from entente.service.secrets import Secret
+from entente.service.sources.base import Batch, Lines, Position, Source
+
+LOOK = 0.2
+
+
+class KafkaSourceOptions(Section):
+    """A Kafka topic."""
+
+    servers: str
+    """Bootstrap servers, host:port, with commas between them."""
+    topic: str
+    """Topic that holds the log lines, one message each."""
+    start: str = Field(default="earliest", pattern="^(earliest|latest)$")
+    """Where to begin a partition that was never read: earliest or latest."""
+    settings: Mapping[str, str] = Field(default_factory=dict)
+    """Further librdkafka settings (security.protocol, sasl.mechanism, ssl.ca.location ...)."""
+    password: Secret | None = None
+    """Given to librdkafka as sasl.password."""
+
+
+class KafkaSource(Source):
+    """Offsets are kept in the service's database, not in a consumer group of Kafka's."""
+
+    name = "kafka"
+    summary = "a Kafka topic, one log line per message"
+    Options = KafkaSourceOptions
+
+    def __init__(self, options: KafkaSourceOptions, where: str) -> None:
+        super().__init__(options, where)
+        try:
+            import confluent_kafka
+        except ImportError as error:
+            raise MissingExtraError(
+                "kafka needs confluent-kafka", remedy="pip install 'entente[kafka]'"
+            ) from error
+        self._kafka: Any = confluent_kafka
+        try:
+            self._consumer = confluent_kafka.Consumer(
+                {
+                    **options.settings,
+                    **({"sasl.password": options.password.read(where)} if options.password else {}),
+                    "bootstrap.servers": options.servers,
+                    "group.id": "entente",
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": False,
+                }
+            )
+        except confluent_kafka.KafkaException as error:
+            raise ConfigError(f"Kafka settings are not accepted ({error})", where=where) from error
+        self._assigned: dict[int, int] | None = None
+        self._line = 1
+
+    def read(self, position: Position | None, most: int) -> Batch:
+        offsets = {int(number): int(offset) for number, offset in (position or {}).items()}
+        notes = []
+        try:
+            self._assign(offsets)
+        except self._kafka.KafkaException as error:
+            return Batch((), position, notes=(f"topic {self.options.topic} cannot be read ({error})",))
+        lines, size, until = [], 0, time.monotonic() + LOOK
+        while size < most and (left := until - time.monotonic()) > 0:
+            messages = self._consumer.consume(1000, timeout=left)
+            for message in messages:
+                if message.error():
+                    notes.append(str(message.error()))
+                    continue
+                value = (message.value() or b"").rstrip(b"\r\n")
+                lines.append(value.replace(b"\n", b" "))
+                size += len(value) + 1
+                offsets[int(message.partition() or 0)] = int(message.offset() or 0) + 1
+        self._assigned = dict(offsets)
+        position = {str(number): offset for number, offset in sorted(offsets.items())}
+        if not lines:
+            return Batch((), position, notes=tuple(notes))
+        block = b"\n".join(lines) + b"\n"
+        first, self._line = self._line, self._line + len(lines)
+        return Batch((Lines(f"topic {self.options.topic}", b"", block, first),), position, notes=tuple(notes))
+
+    def _assign(self, offsets: dict[int, int]) -> None:
+        """Read every partition from where `offsets` says; go back where the last batch was not kept."""
+        if self._assigned is not None and self._assigned == offsets:
+            return
+        topic = self.options.topic
+        about = self._consumer.list_topics(topic, timeout=10.0).topics[topic]
+        if about.error is not None:
+            raise self._kafka.KafkaException(about.error)
+        begin = self._kafka.OFFSET_BEGINNING if self.options.start == "earliest" else self._kafka.OFFSET_END
+        self._consumer.assign(
+            [self._kafka.TopicPartition(topic, n, offsets.get(n, begin)) for n in sorted(about.partitions)]
+        )
+        self._assigned = dict(offsets)
+
+    def close(self) -> None:
+        self._consumer.close()

@@ -1,0 +1,129 @@
+"""Rules that mark alerts as expected: a readable TOML file, made by hand or from an alert."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from entente.artifacts import write_text
+from entente.config import Section
+from entente.detection.alerts import Alert
+from entente.errors import ConfigError, UsageError
+
+FILE = "suppressions.toml"
+
+
+class Suppression(Section):
+    """One rule: an alert is suppressed when everything that is given here fits it."""
+
+    id: str = Field(min_length=1, max_length=64)
+    """Short name; suppressed alerts carry it."""
+    reason: str = Field(min_length=1, max_length=500)
+    """Why such alerts are expected."""
+    src: str | None = None
+    """Source host."""
+    dst: str | None = None
+    """Target host."""
+    net: str | None = None
+    """Network (10.0.0.0/8) that holds the source."""
+    user: str | None = None
+    """Account."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Port at the target."""
+    until: date | None = None
+    """Last day on which the rule holds; for ever without it."""
+    by: str = ""
+    """Who made it."""
+
+    @field_validator("net")
+    @classmethod
+    def _network(cls, net: str | None) -> str | None:
+        if net is not None:
+            ip_network(net)
+        return net
+
+    @model_validator(mode="after")
+    def _something(self) -> Suppression:
+        if not any(v is not None for v in (self.src, self.dst, self.net, self.user, self.port)):
+            raise ValueError("a suppression needs src, dst, net, user or port: it must not fit everything")
+        return self
+
+    def fits(self, alert: Alert) -> bool:
+        """Whether the alert is one that this rule expects."""
+        day = datetime.fromtimestamp(alert.start / 1_000_000, UTC).date()
+        return (
+            (self.until is None or day <= self.until)
+            and self.src in (None, alert.src)
+            and self.dst in (None, alert.dst)
+            and (self.user is None or self.user in alert.users)
+            and (self.port is None or self.port in alert.ports)
+            and (self.net is None or _inside(alert.src, self.net))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressions:
+    """All rules of a service, the first that fits counts."""
+
+    rules: tuple[Suppression, ...] = ()
+
+    def of(self, alert: Alert) -> str | None:
+        """The id of the rule that fits the alert."""
+        return next((rule.id for rule in self.rules if rule.fits(alert)), None)
+
+
+def read_suppressions(path: Path) -> Suppressions:
+    """The rules in a file; none where there is no file."""
+    if not path.exists():
+        return Suppressions()
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        rules = tuple(Suppression.model_validate(row) for row in table.get("suppress", []))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        raise ConfigError(
+            f"is not a list of suppressions ({error})",
+            where=path,
+            remedy="Each rule is a [[suppress]] table.",
+        ) from error
+    names = [rule.id for rule in rules]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"two rules are called {twice!r}", where=path)
+    return Suppressions(rules)
+
+
+def add_suppression(path: Path, rule: Suppression) -> None:
+    """Append a rule to the file; what stands there stays as it was written."""
+    present = read_suppressions(path)
+    if any(other.id == rule.id for other in present.rules):
+        raise UsageError(f"there is a suppression {rule.id!r} already", where=path)
+    lines = ["[[suppress]]"]
+    for name, value in rule.model_dump(exclude_none=True).items():
+        lines.append(f"{name} = {value.isoformat() if isinstance(value, date) else _quoted(value)}")
+    before = path.read_text(encoding="utf-8").rstrip("\n") + "\n\n" if path.exists() else ""
+    write_text(path, before + "\n".join(lines) + "\n")
+
+
+def would_hide(rule: Suppression, alerts: Sequence[Alert]) -> int:
+    """How many of these alerts the rule would have suppressed."""
+    return sum(rule.fits(alert) for alert in alerts)
+
+
+def _inside(host: str, net: str) -> bool:
+    try:
+        return ip_address(host) in ip_network(net)
+    except (ValueError, TypeError):
+        return False
+
+
+def _quoted(value: object) -> str:
+    import json
+
+    # A JSON string in ASCII is a TOML basic string, control characters included.
+    return json.dumps(value)

@@ -1,0 +1,193 @@
+"""Alerts reach every output once and in order, whatever the other side does meanwhile."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from entente.config import Section
+from entente.detection.alerts import Alert
+from entente.errors import ConfigError
+from entente.service.alerts import AlertStore
+from entente.service.database import transaction
+from entente.service.outbox import Courier, Outbox
+from entente.service.outputs.base import Delivery, Output, Unreachable
+from entente.service.outputs.elastic import Elastic, ElasticOptions
+from entente.service.outputs.file import FileOptions, FileOutput
+from entente.service.outputs.http import HttpOptions
+from entente.service.outputs.splunk import Splunk, SplunkOptions
+from entente.service.outputs.webhook import Webhook
+from entente.service.secrets import Secret
+from entente.service.suppression import Suppressions
+
+from .conftest import Server, alert
+
+SHORT = {"timeout": 1.0}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def fill(database: sqlite3.Connection, alerts: Sequence[Alert], outputs: Sequence[str] = ("out",)) -> Outbox:
+    store, outbox = AlertStore(database), Outbox(database)
+    with transaction(database):
+        outbox.add(outputs, store.add(alerts, Suppressions()))
+    return outbox
+
+
+def deliver_all(courier: Courier, clock: Clock, outbox: Outbox, name: str = "out") -> None:
+    """Try until the queue is empty; time passes between attempts."""
+    for _ in range(100):
+        courier.step()
+        clock.now += 1000
+        if not outbox.backlog(name).waiting:
+            return
+    raise AssertionError("the queue did not drain")
+
+
+def ids(requests: Sequence[tuple[str, dict[str, str], bytes]]) -> list[str]:
+    return [one["id"] for _, _, body in requests for one in json.loads(body)]
+
+
+@pytest.mark.parametrize("trouble", ["fail", "stall", "drop", "half"])
+def test_a_webhook_that_misbehaves_loses_nothing_and_keeps_the_order(
+    database: sqlite3.Connection, server: Server, trouble: str
+) -> None:
+    alerts = [alert(i) for i in range(7)]
+    outbox, clock = fill(database, alerts), Clock()
+    server.plan = [trouble, trouble, "answer"]
+    webhook = Webhook(HttpOptions(url=server.url, **SHORT), "outputs.hook")
+    courier = Courier("out", webhook, outbox, clock=clock)
+    deliver_all(courier, clock, outbox)
+    received = list(dict.fromkeys(ids(server.requests)))
+    assert received == [one.id for one in alerts]
+
+
+def test_bulk_documents_are_created_once_under_their_alerts_id(
+    database: sqlite3.Connection, server: Server
+) -> None:
+    alerts = [alert(i) for i in range(5)]
+    outbox, clock = fill(database, alerts), Clock()
+    kept: dict[str, Any] = {}
+
+    def bulk(path: str, body: bytes) -> tuple[int, Any]:
+        lines = [json.loads(line) for line in body.splitlines()]
+        items = []
+        for action, document in zip(lines[::2], lines[1::2], strict=True):
+            name = action["create"]["_id"]
+            items.append({"create": {"status": 409 if name in kept else 201}})
+            kept.setdefault(name, document)
+        return 200, {"errors": False, "items": items}
+
+    server.answer = bulk
+    server.plan = ["half", "fail", "answer"]
+    elastic = Elastic(ElasticOptions(url=server.url, **SHORT), "outputs.elastic")
+    deliver_all(Courier("out", elastic, outbox, clock=clock), clock, outbox)
+    assert sorted(kept) == sorted(one.id for one in alerts)
+    assert outbox.backlog("out").refused == 0
+
+
+def test_one_document_that_is_refused_does_not_hold_up_the_others(
+    database: sqlite3.Connection, server: Server
+) -> None:
+    alerts = [alert(i) for i in range(3)]
+    outbox, clock = fill(database, alerts), Clock()
+    server.answer = lambda path, body: (
+        200,
+        {"items": [{"create": {"status": code, "error": "mapping"}} for code in (201, 400, 201)]},
+    )
+    said: list[str] = []
+    elastic = Elastic(ElasticOptions(url=server.url, **SHORT), "outputs.elastic")
+    deliver_all(Courier("out", elastic, outbox, clock=clock, report=said.append), clock, outbox)
+    assert outbox.backlog("out").refused == 1
+    assert "mapping" in " ".join(said)
+
+
+def test_splunk_gets_its_token_and_one_event_per_alert(
+    database: sqlite3.Connection, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEC", "s3cret-token")
+    outbox, clock = fill(database, [alert(1), alert(2)]), Clock()
+    options = SplunkOptions(url=server.url, token=Secret(env="HEC"), **SHORT)
+    deliver_all(Courier("out", Splunk(options, "outputs.splunk"), outbox, clock=clock), clock, outbox)
+    path, headers, body = server.requests[0]
+    assert path == "/services/collector/event"
+    assert headers["Authorization"] == "Splunk s3cret-token"
+    assert body.count(b'"sourcetype"') == 2
+    assert "s3cret" not in repr(options)
+
+
+class Flaky(Output):
+    name = "flaky"
+    summary = ""
+    Options = Section
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+
+    def deliver(self, alerts: Sequence[Alert], mark: str) -> Delivery:
+        if len(self.taken) == 2:
+            self.taken.append("break")
+            raise Unreachable("full")
+        self.taken.append(alerts[0].id)
+        return Delivery(1)
+
+
+def test_a_batch_that_is_taken_in_part_goes_on_where_it_stopped(database: sqlite3.Connection) -> None:
+    alerts = [alert(i) for i in range(5)]
+    outbox, clock, flaky = fill(database, alerts), Clock(), Flaky()
+    deliver_all(Courier("out", flaky, outbox, clock=clock), clock, outbox)
+    assert [name for name in flaky.taken if name != "break"] == [one.id for one in alerts]
+
+
+def test_an_output_that_is_down_waits_longer_each_time_and_never_blocks_another(
+    database: sqlite3.Connection, tmp_path: Path
+) -> None:
+    class Down(Flaky):
+        def deliver(self, alerts: Sequence[Alert], mark: str) -> Delivery:
+            self.taken.append("tried")
+            raise Unreachable("down")
+
+    outbox, clock, down = fill(database, [alert(1)], ("down", "files")), Clock(), Down()
+    courier = Courier("down", down, outbox, clock=clock)
+    for _ in range(200):
+        courier.step()
+        clock.now += 1
+    assert 4 <= len(down.taken) <= 12
+    files = FileOutput(FileOptions(path=tmp_path / "alerts"), "outputs.files")
+    deliver_all(Courier("files", files, outbox, clock=clock), clock, outbox, "files")
+    assert outbox.backlog("down").waiting == 1
+
+
+def test_a_file_holds_no_line_twice_after_a_kill_between_writing_and_committing(
+    database: sqlite3.Connection, tmp_path: Path
+) -> None:
+    outbox, clock = fill(database, [alert(i) for i in range(3)]), Clock()
+    files = FileOutput(FileOptions(path=tmp_path / "alerts"), "outputs.files")
+    due = outbox.due("out", 0.0)
+    files.deliver([one for _, one in due], outbox.mark("out"))  # killed here: nothing is committed
+    deliver_all(Courier("out", files, outbox, clock=clock), clock, outbox)
+    lines = [line for file in (tmp_path / "alerts").iterdir() for line in file.read_text().splitlines()]
+    assert len(lines) == len(set(lines)) == 3
+
+
+def test_plain_http_beyond_loopback_is_refused() -> None:
+    with pytest.raises(ValueError, match="https"):
+        HttpOptions(url="http://siem.example/hook")
+
+
+def test_a_secret_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="NOWHERE"):
+        Secret(env="NOWHERE").read("outputs.splunk")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Secret(file=tmp_path / "absent").read("outputs.splunk")

@@ -1,0 +1,200 @@
+"""The whole service as its user runs it: a folder of Zeek logs, a killed process, alerts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from entente.config import parse_experiment
+from entente.logs.ingest import Request, ingest
+from entente.runs.folder import RunFolder
+from entente.runtime.detecting import detect
+from entente.runtime.local import train
+from entente.service.database import connect
+from entente.service.service import DATABASE
+
+from .conftest import eventually
+
+WINDOW = 600
+TRAIN, TEST = 30, 12  # windows
+
+
+def rows(first: int, last: int) -> list[str]:
+    """Habits of ten clients with two servers, and now and then a pair that was never seen."""
+    lines = []
+    for window in range(first, last):
+        for client in range(10):
+            ends = {"id.orig_h": f"10.0.0.{client + 10}", "id.resp_h": f"10.0.0.{client % 2 + 1}"}
+            if window >= TRAIN and client == window % 10:
+                ends["id.resp_h"] = f"10.0.0.{(client + 3) % 10 + 10}"
+            row = {
+                "ts": window * WINDOW + 13.0 * client,
+                "uid": "C",
+                "proto": "tcp",
+                "id.resp_p": 445,
+                **ends,
+            }
+            lines.append(json.dumps(row) + "\n")
+    return lines
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with run/, trained on the first windows."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "past.log").write_text("".join(rows(0, TRAIN)))
+    ingest(Request([str(folder / "past.log")], folder / "events"))
+    experiment = parse_experiment(
+        {
+            "data": {"events": str(folder / "events"), "window": WINDOW, "train": TRAIN * WINDOW},
+            "detector": {"name": "first-seen"},
+        }
+    )
+    train(experiment, RunFolder(folder / "run"), baselines=())
+    return folder
+
+
+class Running:
+    """The service in a process of its own."""
+
+    def __init__(self, folder: Path, run: Path) -> None:
+        self.folder = folder
+        (folder / "logs").mkdir()
+        (folder / "watch.toml").write_text(
+            f'run = "{run}"\nfolder = "service"\nport = 0\nlateness = 60\n'
+            '[[sources]]\nname = "zeek"\ntype = "spool"\npath = "logs"\n'
+            '[[outputs]]\nname = "copy"\ntype = "file"\npath = "alerts"\n'
+        )
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "entente", "watch", str(self.folder / "watch.toml")]
+        with (self.folder / "said.txt").open("ab") as said:
+            self.process = subprocess.Popen(command, stderr=said, env=dict(os.environ))
+
+    def end(self, how: signal.Signals) -> int:
+        assert self.process is not None
+        self.process.send_signal(how)
+        return self.process.wait()
+
+    def scored(self) -> list[tuple[int, int]]:
+        """(start, stop) of everything that was scored so far."""
+        path = self.folder / "service" / DATABASE
+        if not path.exists():
+            return []
+        connection = connect(path)
+        try:
+            return [
+                tuple(row) for row in connection.execute("SELECT start, stop FROM scorings ORDER BY start")
+            ]
+        finally:
+            connection.close()
+
+    def alerts(self) -> list[dict[str, Any]]:
+        with sqlite3.connect(self.folder / "service" / DATABASE) as connection:
+            return [json.loads(row[0]) for row in connection.execute("SELECT document FROM alerts")]
+
+    def lines(self) -> list[str]:
+        folder = self.folder / "alerts"
+        found = [file.read_text() for file in sorted(folder.iterdir())] if folder.is_dir() else []
+        return "".join(found).splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_again_and_again_it_scores_every_window_once_and_loses_no_alert(
+    trained: Path, tmp_path: Path
+) -> None:
+    running = Running(tmp_path, trained / "run")
+    log = tmp_path / "logs" / "conn.log"
+    parts = [rows(window, window + 4) for window in range(TRAIN, TRAIN + TEST, 4)]
+    for part in parts:
+        before = len(running.scored())
+        running.start()
+        with log.open("a") as file:
+            file.writelines(part)
+        eventually(lambda seen=before: len(running.scored()) > seen, 400)  # type: ignore[misc]
+        running.end(signal.SIGKILL)
+    running.start()
+    with log.open("a") as file:  # somebody speaks later, so that the last window is complete
+        file.writelines(rows(TRAIN + TEST + 1, TRAIN + TEST + 2))
+    end = (TRAIN + TEST) * WINDOW * 1_000_000
+    eventually(lambda: bool(running.scored()) and running.scored()[-1][1] >= end, 400)
+    eventually(lambda: len(running.lines()) == len(running.alerts()), 400)
+    assert running.end(signal.SIGTERM) == 0
+    scored = running.scored()
+    assert all(one[1] == two[0] for one, two in pairwise(scored))
+    # The same as one call of `detect` over the whole log.
+    ingest(Request([str(log)], tmp_path / "events"))
+    whole = detect(RunFolder(trained / "run"), tmp_path / "events")
+    expected = {alert.id for alert in whole.alerts if alert.start < end}
+    assert expected
+    assert {one["id"] for one in running.alerts() if one["start"] < end} == expected
+    assert len(running.lines()) == len(set(running.lines()))
+
+
+def test_two_services_cannot_work_in_one_folder(trained: Path, tmp_path: Path) -> None:
+    from entente.errors import UsageError
+    from entente.service.service import locked
+
+    with locked(tmp_path), pytest.raises(UsageError, match="another service"), locked(tmp_path):
+        pass
+
+
+def command(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "entente", *map(str, words)],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ),
+    )
+
+
+def test_a_wrong_configuration_is_named_and_leaves_no_traceback(tmp_path: Path) -> None:
+    config = tmp_path / "watch.toml"
+    config.write_text('run = "run"\nfolder = "service"\n[[sources]]\nname = "a"\ntype = "spol"\npath = "x"\n')
+    done = command("watch", config)
+    assert done.returncode == 9
+    assert "Traceback" not in done.stderr
+    assert "holds no trained model" in done.stderr
+
+
+def test_a_queue_is_worked_through_from_the_command_line(tmp_path: Path) -> None:
+    from entente.service.alerts import AlertStore
+    from entente.service.database import transaction
+    from entente.service.suppression import Suppressions
+
+    from .conftest import alert
+
+    service = tmp_path / "service"
+    connection = connect(service / DATABASE)
+    with transaction(connection):
+        AlertStore(connection).add([alert(1), alert(2, users=("maria",))], Suppressions())
+    connection.close()
+    name = alert(1).id
+    listed = json.loads(command("alerts", "list", "--service", service, "--json").stdout)
+    assert {one["id"] for one in listed} == {alert(1).id, alert(2).id}
+    closed = command(
+        "alerts", "close", "--service", service, name[:8], "--reason", "benign", "--note", "patch"
+    )
+    assert closed.returncode == 0, closed.stderr
+    shown = command("alerts", "show", "--service", service, name[:8]).stdout
+    assert "closed" in shown
+    assert "patch" in shown
+    said = command(
+        "alerts", "suppress", "--service", service, alert(2).id, "--by", "user", "--reason", "test"
+    )
+    assert "fits 1 of the 2" in said.stdout, said.stderr
+    assert "maria" in (service / "suppressions.toml").read_text()
+    missing = command("alerts", "show", "--service", service, "nothing")
+    assert missing.returncode == 2
+    assert "Traceback" not in missing.stderr

@@ -1,0 +1,252 @@
+"""Syslog, Kafka, OpenSearch and standard input as sources; syslog and Kafka as outputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from entente.errors import ConfigError
+from entente.service.outputs.base import Unreachable
+from entente.service.outputs.syslog import Syslog, SyslogOptions
+from entente.service.sources.opensearch import OpenSearch, OpenSearchOptions
+from entente.service.sources.syslog import SyslogSource, SyslogSourceOptions
+
+from .conftest import Server, alert, eventually
+
+MOST = 1 << 20
+
+
+@pytest.fixture
+def receiver() -> Iterator[SyslogSource]:
+    source = SyslogSource(SyslogSourceOptions(port=0), "sources.syslog")
+    yield source
+    source.close()
+
+
+def lines_of(source: Any, count: int) -> list[str]:
+    found: list[str] = []
+
+    def enough() -> bool:
+        for part in source.read(None, MOST).lines:
+            found.extend(part.block.decode().splitlines())
+        return len(found) >= count
+
+    eventually(enough)
+    return found
+
+
+def test_both_syslog_formats_and_both_framings_are_understood(receiver: SyslogSource) -> None:
+    messages = [
+        b'<134>1 2026-01-01T00:00:00Z zeek01 zeek - - [a@1 b="c \\] d"] {"n": 1}',
+        b'<134>Jan  1 00:00:00 zeek01 zeek[12]: {"n": 2}',
+    ]
+    counted = b"".join(b"%d %s" % (len(m), m) for m in messages)
+    lines = b"".join(m.replace(b"1}", b"3}").replace(b"2}", b"4}") + b"\n" for m in messages)
+    with socket.create_connection(("127.0.0.1", receiver.port)) as peer:
+        peer.sendall(counted + lines)
+    assert lines_of(receiver, 4) == [f'{{"n": {n}}}' for n in (1, 2, 3, 4)]
+
+
+def test_a_sender_that_says_nothing_or_nonsense_does_not_stop_the_others(receiver: SyslogSource) -> None:
+    silent = socket.create_connection(("127.0.0.1", receiver.port))
+    rude = socket.create_connection(("127.0.0.1", receiver.port))
+    rude.sendall(b"99999999999 ")
+    with socket.create_connection(("127.0.0.1", receiver.port)) as peer:
+        peer.sendall(b"<13>1 - - - - - - hello\n")
+    assert lines_of(receiver, 1) == ["hello"]
+    silent.close()
+    rude.close()
+
+
+def test_plain_tcp_beyond_loopback_is_refused() -> None:
+    with pytest.raises(ConfigError, match="tls"):
+        SyslogSource(SyslogSourceOptions(host="0.0.0.0"), "sources.syslog")
+    with pytest.raises(ConfigError, match="loopback"):
+        Syslog(SyslogOptions(host="siem.example", tls=False), "outputs.syslog")
+
+
+def test_the_syslog_output_is_read_by_the_syslog_source(receiver: SyslogSource) -> None:
+    options = SyslogOptions(host="127.0.0.1", port=receiver.port, tls=False, format="jsonl")
+    output = Syslog(options, "outputs.syslog")
+    assert output.deliver([alert(1), alert(2)], "").taken == 2
+    assert [json.loads(line)["id"] for line in lines_of(receiver, 2)] == [alert(1).id, alert(2).id]
+    output.close()
+
+
+def test_a_syslog_server_that_hangs_up_gets_the_batch_again() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    received: list[bytes] = []
+
+    def serve() -> None:
+        first, _ = listener.accept()
+        first.close()
+        second, _ = listener.accept()
+        while data := second.recv(65536):
+            received.append(data)
+
+    threading.Thread(target=serve, daemon=True).start()
+    options = SyslogOptions(host="127.0.0.1", port=listener.getsockname()[1], tls=False)
+    output = Syslog(options, "outputs.syslog")
+
+    def delivered() -> bool:
+        try:
+            output.deliver([alert(1)], "")
+        except Unreachable:
+            return False
+        return True
+
+    eventually(lambda: delivered() and bool(received))
+    assert b"CEF:0" in b"".join(received)
+    output.close()
+    listener.close()
+
+
+# ---- Kafka, on librdkafka's own mock cluster -----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    kafka = pytest.importorskip("confluent_kafka")
+    owner = kafka.Producer({"bootstrap.servers": "unused", "test.mock.num.brokers": 1})
+    brokers = owner.list_topics(timeout=60).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    owner.flush(1)
+
+
+def test_a_topic_is_read_on_from_the_position_that_was_kept(cluster: str) -> None:
+    from confluent_kafka import Producer
+
+    from entente.service.sources.kafka import KafkaSource, KafkaSourceOptions
+
+    producer = Producer({"bootstrap.servers": cluster})
+    for i in range(20):
+        producer.produce("logs", f"line {i}".encode(), partition=i % 2)
+    assert producer.flush(60) == 0
+    source = KafkaSource(KafkaSourceOptions(servers=cluster, topic="logs"), "sources.kafka")
+    found: list[str] = []
+    position: Any = None
+
+    def step() -> bool:
+        nonlocal position
+        batch = source.read(position, MOST)
+        position = json.loads(json.dumps(batch.position))
+        found.extend(line for part in batch.lines for line in part.block.decode().splitlines())
+        return len(found) >= 20
+
+    eventually(step)
+    assert sorted(found) == sorted(f"line {i}" for i in range(20))
+    source.close()
+    producer.produce("logs", b"line 20", partition=0)
+    producer.flush(60)
+    source = KafkaSource(KafkaSourceOptions(servers=cluster, topic="logs"), "sources.kafka")
+    found.clear()
+    eventually(lambda: step() or len(found) == 1)
+    assert found == ["line 20"]
+    source.close()
+
+
+def test_alerts_reach_a_topic_under_their_ids(cluster: str) -> None:
+    from confluent_kafka import Consumer
+
+    from entente.service.outputs.kafka import Kafka, KafkaOptions
+
+    output = Kafka(KafkaOptions(servers=cluster, topic="alerts", timeout=60), "outputs.kafka")
+    assert output.deliver([alert(1), alert(2)], "").taken == 2
+    reader = Consumer({"bootstrap.servers": cluster, "group.id": "test", "auto.offset.reset": "earliest"})
+    reader.subscribe(["alerts"])
+    keys: list[str] = []
+
+    def read() -> bool:
+        message = reader.poll(1.0)
+        if message is not None and not message.error():
+            keys.append((message.key() or b"").decode())
+        return len(keys) == 2
+
+    eventually(read)
+    assert sorted(keys) == sorted([alert(1).id, alert(2).id])
+    reader.close()
+
+
+def test_a_cluster_that_is_away_is_unreachable() -> None:
+    pytest.importorskip("confluent_kafka")
+    from entente.service.outputs.kafka import Kafka, KafkaOptions
+
+    output = Kafka(KafkaOptions(servers="127.0.0.1:1", topic="alerts", timeout=1), "outputs.kafka")
+    with pytest.raises(Unreachable):
+        output.deliver([alert(1)], "")
+
+
+# ---- OpenSearch ----------------------------------------------------------------------------------
+
+
+def test_an_index_is_read_page_by_page_and_each_document_once(server: Server) -> None:
+    documents = [{"_id": f"d{i:05d}", "time": 1000 + i // 700} for i in range(2500)]
+
+    def answer(path: str, body: bytes) -> tuple[int, Any]:
+        if path.endswith("/_pit?keep_alive=1m"):
+            return 404, {}
+        if "point_in_time" in path:
+            return 200, {"pit_id": "p"}
+        asked = json.loads(body)
+        newer = [part["range"]["@timestamp"]["gte"] for part in asked["query"]["bool"]["filter"][1:]]
+        after = tuple(asked.get("search_after", (-1, "")))
+        hits = [
+            {"_id": d["_id"], "_source": d, "sort": [d["time"], d["_id"]]}
+            for d in sorted(documents, key=lambda d: (d["time"], d["_id"]))
+            if (d["time"], d["_id"]) > after and (not newer or int(d["time"]) >= newer[0])
+        ]
+        return 200, {"hits": {"hits": hits[: asked["size"]]}}
+
+    server.answer = answer
+    source = OpenSearch(OpenSearchOptions(url=server.url, index="logs"), "sources.search")
+    found: list[str] = []
+    position: Any = None
+    for _ in range(4):
+        batch = source.read(position, 50_000)
+        position = json.loads(json.dumps(batch.position))
+        found += [json.loads(line)["_id"] for part in batch.lines for line in part.block.splitlines()]
+    documents.append({"_id": "late", "time": 1003})
+    batch = source.read(position, MOST)
+    found += [json.loads(line)["_id"] for part in batch.lines for line in part.block.splitlines()]
+    assert found == [f"d{i:05d}" for i in range(2500)] + ["late"]
+
+
+def test_a_server_that_fails_is_said_and_the_position_stays(server: Server) -> None:
+    server.plan = ["fail", "fail"]
+    source = OpenSearch(OpenSearchOptions(url=server.url, index="logs"), "sources.search")
+    batch = source.read({"time": 5, "ids": []}, MOST)
+    assert batch.position == {"time": 5, "ids": []}
+    assert "point in time" in batch.notes[0]
+
+
+# ---- standard input ------------------------------------------------------------------------------
+
+
+def test_standard_input_gives_every_line_and_ends() -> None:
+    program = (
+        "import json\n"
+        "from entente.service.sources.stdin import Stdin, StdinOptions\n"
+        "source, found = Stdin(StdinOptions(), 'sources.stdin'), []\n"
+        "while not source.finished:\n"
+        "    for part in source.read(None, 100).lines:\n"
+        "        found += part.block.decode().splitlines()\n"
+        "print(json.dumps(found))\n"
+    )
+    text = "".join(f"line {i}\n" for i in range(500)) + "last"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=text,
+        capture_output=True,
+        text=True,
+        env=dict(os.environ),
+        check=True,
+    )
+    assert json.loads(done.stdout) == text.splitlines()
