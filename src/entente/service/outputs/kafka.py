@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import Field
 
-from entente.config import Section
 from entente.detection.alerts import Alert
-from entente.errors import ConfigError, MissingExtraError
+from entente.service.kafka import KafkaCluster, client, library
 from entente.service.outputs.base import Delivery, Output, Unreachable
-from entente.service.secrets import Secret
 
 
-class KafkaOptions(Section):
-    """A Kafka cluster."""
+class KafkaOptions(KafkaCluster):
+    """A topic for alerts."""
 
-    servers: str
-    """Bootstrap servers, host:port, with commas between them."""
     topic: str = Field(default="entente-alerts", min_length=1, max_length=249)
     """Topic that takes the alerts."""
-    settings: Mapping[str, str] = Field(default_factory=dict)
-    """Further librdkafka settings (security.protocol, sasl.mechanism, ssl.ca.location ...)."""
-    password: Secret | None = None
-    """Given to librdkafka as sasl.password."""
     timeout: float = Field(default=30.0, gt=0, le=600)
     """Seconds for a batch to be acknowledged."""
 
@@ -37,25 +29,9 @@ class Kafka(Output):
 
     def __init__(self, options: KafkaOptions, where: str) -> None:
         super().__init__(options, where)
-        try:
-            from confluent_kafka import KafkaException, Producer
-        except ImportError as error:
-            raise MissingExtraError(
-                "kafka needs confluent-kafka", remedy="pip install 'entente[kafka]'"
-            ) from error
-        self._error: type[Exception] = KafkaException
-        try:
-            self._producer = Producer(
-                {
-                    **options.settings,
-                    **({"sasl.password": options.password.read(where)} if options.password else {}),
-                    "bootstrap.servers": options.servers,
-                    "enable.idempotence": True,
-                    "message.timeout.ms": round(options.timeout * 1000),
-                }
-            )
-        except KafkaException as error:
-            raise ConfigError(f"Kafka settings are not accepted ({error})", where=where) from error
+        own = {"enable.idempotence": True, "message.timeout.ms": round(options.timeout * 1000)}
+        self._producer = client("Producer", options, own, where)
+        self._error: type[Exception] = library().KafkaException
 
     def deliver(self, alerts: Sequence[Alert], mark: str) -> Delivery:
         problems: list[str] = []

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from pydantic import Field
 
-from entente.config import Section
-from entente.errors import ConfigError, MissingExtraError
-from entente.service.secrets import Secret
+from entente.service.kafka import KafkaCluster, client, library
 from entente.service.sources.base import Batch, Lines, Position, Source
 
 LOOK = 0.2
 
 
-class KafkaSourceOptions(Section):
-    """A Kafka topic."""
+class KafkaSourceOptions(KafkaCluster):
+    """A topic of log lines."""
 
-    servers: str
-    """Bootstrap servers, host:port, with commas between them."""
     topic: str
     """Topic that holds the log lines, one message each."""
     start: str = Field(default="earliest", pattern="^(earliest|latest)$")
     """Where to begin a partition that was never read: earliest or latest."""
-    settings: Mapping[str, str] = Field(default_factory=dict)
-    """Further librdkafka settings (security.protocol, sasl.mechanism, ssl.ca.location ...)."""
-    password: Secret | None = None
-    """Given to librdkafka as sasl.password."""
 
 
 class KafkaSource(Source):
@@ -40,26 +30,9 @@ class KafkaSource(Source):
 
     def __init__(self, options: KafkaSourceOptions, where: str) -> None:
         super().__init__(options, where)
-        try:
-            import confluent_kafka
-        except ImportError as error:
-            raise MissingExtraError(
-                "kafka needs confluent-kafka", remedy="pip install 'entente[kafka]'"
-            ) from error
-        self._kafka: Any = confluent_kafka
-        try:
-            self._consumer = confluent_kafka.Consumer(
-                {
-                    **options.settings,
-                    **({"sasl.password": options.password.read(where)} if options.password else {}),
-                    "bootstrap.servers": options.servers,
-                    "group.id": "entente",
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": False,
-                }
-            )
-        except confluent_kafka.KafkaException as error:
-            raise ConfigError(f"Kafka settings are not accepted ({error})", where=where) from error
+        own = {"group.id": "entente", "enable.auto.commit": False, "enable.partition.eof": False}
+        self._consumer = client("Consumer", options, own, where)
+        self._kafka = library()
         self._assigned: dict[int, int] | None = None
         self._line = 1
 
