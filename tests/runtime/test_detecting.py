@@ -105,6 +105,19 @@ def test_a_silo_that_does_not_exist_is_named(run: RunFolder, experiment: Experim
         detect(run, night, ["mars"])
 
 
+def test_a_run_without_silos_cannot_detect_and_says_so(
+    run: RunFolder, experiment: Experiment, tmp_path: Path
+) -> None:
+    """As the coordinator's own folder is: a model, and nobody's threshold."""
+    (night,) = nights(experiment, tmp_path, 3.0, 4.0)
+    models, card = run.read_model()
+    folder = RunFolder(tmp_path / "coordinator")
+    folder.begin(run.experiment(), resume=False)
+    folder.write_model(models, card.model_copy(update={"thresholds": {}}))
+    with pytest.raises(UsageError, match="no silo that could detect"):
+        detect(folder, night)
+
+
 def test_hosts_never_seen_before_are_scored_too(
     run: RunFolder, experiment: Experiment, tmp_path: Path
 ) -> None:

@@ -10,28 +10,20 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
-from pyarrow import parquet
 
 from entente.artifacts import (
     Arrays,
     append_line,
     array_bytes,
     arrays_of,
-    check_sealed,
-    encode_bundle,
-    read_bundle,
-    sealed_directory,
     write_bytes,
     write_text,
 )
 from entente.config import Experiment, load_experiment, to_toml
 from entente.errors import StorageError, UsageError
 from entente.federation.records import RoundRecord
-from entente.graphs.hosts import HostTable
 from entente.runs.records import ModelCard, RunMetrics, parse
+from entente.runs.state import SiloState
 from entente.runs.steps import Checkpoints, silo_file
 
 EXPERIMENT, ROUNDS, METRICS = "experiment.toml", "rounds.jsonl", "metrics.json"
@@ -135,37 +127,18 @@ class RunFolder:
 
     # ---- silos -----------------------------------------------------------------------------
 
-    def write_state(
-        self, silo: str, state: Arrays, history: Arrays, hosts: HostTable, facts: Mapping[str, Any]
-    ) -> None:
-        """A silo's temporal state at the end of the test, so that detection goes on from there.
-
-        `history` (window, src, dst) are the edges seen last, with which alerts explain themselves.
-        """
-        arrays = {f"state/{name}": array for name, array in state.items()}
-        arrays |= {f"history/{name}": array for name, array in history.items()}
-        with sealed_directory(self._state(silo)) as folder:
-            (folder / "state.safetensors").write_bytes(encode_bundle(facts, arrays))
-            parquet.write_table(hosts.to_arrow(), folder / "hosts.parquet")
+    def write_state(self, silo: str, state: SiloState) -> None:
+        """Keep what a silo remembers, so that detection goes on from there."""
+        state.store(self._state(silo))
 
     def has_state(self, silo: str) -> bool:
         return self._state(silo).exists()
 
-    def read_state(self, silo: str) -> tuple[dict[str, Any], Arrays, Arrays, HostTable]:
-        """Facts, temporal state, history and hosts, as `write_state` was given them."""
-        folder = self._state(silo)
-        check_sealed(folder)
-        facts, arrays = read_bundle(folder / "state.safetensors")
-        hosts = HostTable.from_arrow(parquet.read_table(folder / "hosts.parquet"))
-        return facts, under("state/", arrays), under("history/", arrays), hosts
+    def read_state(self, silo: str) -> SiloState:
+        return SiloState.load(self._state(silo))
 
     def _state(self, silo: str) -> Path:
         return self.path / "state" / silo_file(silo)
-
-
-def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The arrays whose names begin with `prefix`, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _line(record: RoundRecord) -> str:

@@ -6,28 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from entente.artifacts import Arrays
 from entente.detection.alerts import Alert
+from entente.detection.history import Edges
 from entente.detection.incidents import still_open
 from entente.detection.policy import AlertPolicy
 from entente.detection.raising import joined, raise_alerts
 from entente.detection.table import read_table, write_table
-from entente.detection.thresholds import Calibration
-from entente.graphs.temporal import TemporalGraph
 from entente.runs.folder import RunFolder
+from entente.runs.state import SiloState
 from entente.runtime.assembly import trained_detector
 from entente.runtime.evaluation import edge_columns, score_columns
 from entente.runtime.evidence import complete
-from entente.runtime.nights import NightRequest, SiloPast, nights
+from entente.runtime.nights import NightRequest, nights
 
 RECENT = "recent.parquet"
 """Of a folder that `Night.commit` writes: alerts of the last hours."""
-HISTORY = ("window", "src", "dst")
 REMEMBERED = 2_000_000
 """Edges that a silo keeps to explain later alerts with: about two weeks at LANL's size."""
 
@@ -50,13 +46,13 @@ class Night:
     alerts: tuple[Alert, ...]
     excluded: Mapping[str, int]
     findings: tuple[Finding, ...]
-    memory: Mapping[str, SiloPast]
+    memory: Mapping[str, SiloState]
     recent: tuple[Alert, ...]  # of the last hours, which later alerts may continue
 
     def commit(self, keep: RunFolder) -> None:
         """Go on from here next time. Call it after the alerts are written, else they are lost."""
         for name, memory in self.memory.items():
-            memory.store(keep, name)
+            keep.write_state(name, memory)
         write_table(keep.path / RECENT, self.recent, {})
 
 
@@ -85,18 +81,18 @@ def detect(
             findings.append(Finding(name, 0, 0, 0, 0))
             continue
         detector = trained_detector(experiment, shape, models, night.judge)
-        state = detector.initial_state(graph) if before.state is None else before.state
+        state = detector.initial_state(graph) if before.detector is None else before.detector
         scores, after = detector.score(graph, state)
         found = raise_alerts(
             score_columns(name, hosts, graph, scores, thresholds[night.judge]),
             hosts.own,
-            [(before.history["window"], before.history["src"], before.history["dst"])],
+            [before.history],
             policy,
-            Calibration.from_dict(before.facts["calibration"]) if "calibration" in before.facts else None,
+            before.calibration,
             partial(detector.explain, graph, state),
         )
-        seen = _joined(before.history, recent_edges(graph))
-        memories[name] = SiloPast(night.until, hosts, after, seen, before.facts)
+        seen = recent_edges(before.history, edge_columns(graph))
+        memories[name] = SiloState(night.until, hosts, after, seen, before.calibration)
         raised.append(found)
         counts = (len(found.alerts), graph.num_edges, graph.num_windows, night.new_hosts)
         findings.append(Finding(name, *counts))
@@ -115,11 +111,7 @@ def _earlier(run: RunFolder, memory: RunFolder | None) -> tuple[Alert, ...]:
     return read_table(stored).alerts if stored.is_file() else ()
 
 
-def recent_edges(*graphs: TemporalGraph) -> Arrays:
-    """The last edges of consecutive graphs of one silo: window start, src, dst."""
-    parts: list[Arrays] = [dict(zip(HISTORY, edge_columns(graph), strict=True)) for graph in graphs]
-    return _joined(*parts)
-
-
-def _joined(*parts: Mapping[str, NDArray[Any]]) -> Arrays:
-    return {name: np.concatenate([part[name] for part in parts])[-REMEMBERED:] for name in HISTORY}
+def recent_edges(*parts: Edges) -> Edges:
+    """The last edges of consecutive parts of a silo's history."""
+    window, src, dst = (np.concatenate(column)[-REMEMBERED:] for column in zip(*parts, strict=True))
+    return window, src, dst

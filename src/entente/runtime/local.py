@@ -15,9 +15,10 @@ from entente.federation.coordinator import Coordinator
 from entente.graphs.identity import collisions
 from entente.runs.folder import RunFolder
 from entente.runs.records import ModelCard, RunMetrics, TrainingRecord
+from entente.runs.state import SiloState
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
 from entente.runtime.detecting import recent_edges
-from entente.runtime.evaluation import Evaluation, evaluate_models, evaluate_rule, raise_from
+from entente.runtime.evaluation import Evaluation, edge_columns, evaluate_models, evaluate_rule, raise_from
 from entente.runtime.evidence import complete
 from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_record
 from entente.runtime.participants import HONEST, Participants
@@ -83,12 +84,14 @@ def finish(
     folder.write_model(models, card)
     for name, silo in dataset.silos.items():
         test = silo.test
-        memory = {
-            "until": test.start + test.width * test.num_windows,
-            "calibration": evaluation.calibrations[name].as_dict(),
-        }
-        history = recent_edges(silo.train, silo.validation, silo.test)
-        folder.write_state(name, evaluation.states[name], history, silo.hosts, memory)
+        state = SiloState(
+            until=test.start + test.width * test.num_windows,
+            hosts=silo.hosts,
+            detector=evaluation.states[name],
+            history=recent_edges(*map(edge_columns, (silo.train, silo.validation, test))),
+            calibration=evaluation.calibrations[name],
+        )
+        folder.write_state(name, state)
     write_scores(folder.path / "scores.parquet", evaluation.scored.values())
     table = raise_from(dataset, evaluation, detectors)
     alerts = complete(table.alerts, experiment.data.events)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from entente.artifacts import Arrays
 from entente.config import Experiment
 from entente.detectors import find
-from entente.detectors.base import GraphShape, State
+from entente.detectors.base import GraphShape
 from entente.errors import UsageError
 from entente.graphs.hosts import HostTable
 from entente.graphs.identity import later_identity
@@ -24,35 +20,7 @@ from entente.logs.schema import MICROSECONDS
 from entente.partition.base import read_silos
 from entente.partition.ownership import UNASSIGNED, Ownership
 from entente.runs.folder import RunFolder
-
-
-def no_edges() -> Arrays:
-    """The history of a silo that has seen nothing yet."""
-    return {
-        "window": np.empty(0, dtype=np.int64),
-        "src": np.empty(0, dtype=np.int32),
-        "dst": np.empty(0, dtype=np.int32),
-    }
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SiloPast:
-    """What a silo remembers after its last window."""
-
-    until: int
-    """End of the last window that was scored, microseconds."""
-    hosts: HostTable
-    state: State | None = None
-    """The detector's; None before the first window."""
-    history: Arrays = field(default_factory=no_edges)
-    """The last edges: window, src, dst."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """What training left for good, such as the calibration of scores."""
-
-    def store(self, folder: RunFolder, silo: str) -> None:
-        """Keep it as the silo's state; without a detector's state there is nothing to go on from."""
-        facts = {**self.facts, "until": self.until}
-        folder.write_state(silo, self.state or {}, self.history, self.hosts, facts)
+from entente.runs.state import SiloState
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +30,7 @@ class SiloNight:
     silo: str
     judge: str
     """The silo whose model and threshold are used: itself, or the largest one for unassigned hosts."""
-    before: SiloPast
+    before: SiloState
     hosts: HostTable
     """The hosts known before, and the new ones after them."""
     graph: TemporalGraph | None
@@ -91,13 +59,10 @@ class NightRequest:
     """A newer table host,silo than the one of the run."""
 
 
-def read_past(request: NightRequest, silo: str) -> SiloPast | None:
-    """What the silo remembers, in the given memory or else in the run; None where neither knows it."""
-    for folder in (request.memory, request.run):
-        if folder is not None and folder.has_state(silo):
-            facts, state, history, hosts = folder.read_state(silo)
-            return SiloPast(int(facts["until"]), hosts, state, history, facts)
-    return None
+def read_past(request: NightRequest, silo: str) -> SiloState:
+    """What the silo remembers, in the given memory or else in the run."""
+    memory = request.memory
+    return (memory if memory is not None and memory.has_state(silo) else request.run).read_state(silo)
 
 
 def nights(
@@ -111,16 +76,18 @@ def nights(
     for name in request.silos:
         if name not in known:
             raise UsageError(f"the run has no silo {name!r}", remedy=f"It has: {', '.join(known)}.")
-    pasts = {name: past for name in known if (past := read_past(request, name)) is not None}
+    if not known:
+        raise UsageError(
+            "holds no silo that could detect", where=request.run.path, remedy="Name a silo's own run folder."
+        )
+    pasts = {name: read_past(request, name) for name in known}
     ownership = _ownership(request, experiment, pasts)
     largest = max(sorted(pasts), key=lambda name: pasts[name].hosts.own_hosts)
     timelines: dict[int, Timeline | None] = {}
     wanted = list(request.silos or known)
     if not request.silos and UNASSIGNED not in known:
         wanted.append(UNASSIGNED)
-        start = min(past.until for past in pasts.values())
-        fresh = SiloPast(start, HostTable.empty(shape.rows_per_host))
-        pasts[UNASSIGNED] = read_past(request, UNASSIGNED) or fresh
+        pasts[UNASSIGNED] = _past_of_nobody(request, min(p.until for p in pasts.values()), shape)
     for name in wanted:
         before = pasts[name]
         if before.until not in timelines:
@@ -128,13 +95,20 @@ def nights(
         night = _night(name, before, timelines[before.until], ownership, experiment, shape)
         if name in known:
             yield night
-        elif before.state is not None or (night.graph is not None and night.graph.num_edges):
+        elif before.detector is not None or (night.graph is not None and night.graph.num_edges):
             yield SiloNight(name, largest, night.before, night.hosts, night.graph)
+
+
+def _past_of_nobody(request: NightRequest, until: int, shape: GraphShape) -> SiloState:
+    """What is remembered of hosts without an owner; at first nothing."""
+    if request.memory is not None and request.memory.has_state(UNASSIGNED):
+        return request.memory.read_state(UNASSIGNED)
+    return SiloState(until, HostTable.empty(shape.rows_per_host))
 
 
 def _night(
     name: str,
-    before: SiloPast,
+    before: SiloState,
     timeline: Timeline | None,
     ownership: Ownership,
     experiment: Experiment,
@@ -154,7 +128,7 @@ def _night(
     return SiloNight(name, name, before, found.hosts, found.graph)
 
 
-def _ownership(request: NightRequest, experiment: Experiment, pasts: Mapping[str, SiloPast]) -> Ownership:
+def _ownership(request: NightRequest, experiment: Experiment, pasts: Mapping[str, SiloState]) -> Ownership:
     """By the newer table where there is one, else by what the silos remember of their hosts."""
     if request.partition is not None:
         assignment = read_silos(request.partition)

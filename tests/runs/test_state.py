@@ -1,0 +1,61 @@
+"""What a silo remembers comes back as it was, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from entente.artifacts import encode_bundle, sealed_directory
+from entente.detection.thresholds import Calibration
+from entente.errors import StorageError
+from entente.graphs.hosts import HostTable
+from entente.runs.folder import RunFolder
+from entente.runs.state import SiloState
+
+
+def a_state(calibration: Calibration | None) -> SiloState:
+    names = np.array(["a", "b"])
+    return SiloState(
+        until=7_200_000_000,
+        hosts=HostTable(names, np.array([True, False]), np.array([[1, 2], [3, 4]], dtype=np.int32)),
+        detector={"hidden": np.ones((2, 3), dtype=np.float32), "empty": np.zeros((0, 2), dtype=np.float32)},
+        history=(np.array([0, 5]), np.array([0, 1], dtype=np.int32), np.array([1, 0], dtype=np.int32)),
+        calibration=calibration,
+    )
+
+
+@pytest.mark.parametrize("calibration", [None, Calibration(10, (0.5, 0.75))])
+def test_a_state_comes_back_as_it_was(tmp_path: Path, calibration: Calibration | None) -> None:
+    state, folder = a_state(calibration), RunFolder(tmp_path)
+    assert not folder.has_state("a silo/with odd name")
+    folder.write_state("a silo/with odd name", state)
+    back = folder.read_state("a silo/with odd name")
+    assert (back.until, back.calibration) == (state.until, calibration)
+    assert back.detector is not None
+    assert state.detector is not None
+    assert back.detector.keys() == state.detector.keys()
+    for name, array in state.detector.items():
+        np.testing.assert_array_equal(back.detector[name], array)
+    for one, two in zip(back.history, state.history, strict=True):
+        np.testing.assert_array_equal(one, two)
+        assert one.dtype == two.dtype
+    for name in ("names", "own", "rows"):
+        np.testing.assert_array_equal(getattr(back.hosts, name), getattr(state.hosts, name))
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    a_state(None).store(tmp_path / "state")
+    table = tmp_path / "state" / "hosts.parquet"
+    table.write_bytes(table.read_bytes()[:-1])
+    with pytest.raises(StorageError, match="damaged"):
+        SiloState.load(tmp_path / "state")
+
+
+def test_a_state_of_another_version_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    with sealed_directory(tmp_path / "state") as folder:
+        (folder / "state.safetensors").write_bytes(encode_bundle({"until": 1, "hosts": ["a"]}, {}))
+    with pytest.raises(StorageError, match="another version") as caught:
+        SiloState.load(tmp_path / "state")
+    assert "Train again" in (caught.value.remedy or "")
