@@ -47,6 +47,13 @@ class Registry:
             self._loaded[name] = self._import(name)
         return self._loaded[name]
 
+    def offer(self, plugin: type[Any]) -> None:
+        """Let this process load a class by its name without an entry point; it is not listed."""
+        problem = self._problem(plugin, str(getattr(plugin, "name", "")))
+        if problem is not None:
+            raise PluginError(f"{plugin.__name__} {problem}")
+        self._loaded[plugin.name] = plugin
+
     def available(self) -> dict[str, type[Any]]:
         """Every class that can be used, by name, sorted; broken plug-ins are left out."""
         found = {}

@@ -15,7 +15,8 @@ from entente_lab.bench.paper import DIRECTED
 from entente_lab.bench.plots import lines
 from entente_lab.bench.published.numbers import AUGMENTATION, REFERENCE_GRAPH, Published
 from entente_lab.bench.request import Finished, Request, execute
-from entente_lab.bench.tables import distinct, failures, interval, percent, summary, versus, where
+from entente_lab.bench.tables import distinct, failures, interval, percent, summary, twins, versus, where
+from entente_lab.variants.on_weights import offer_rules
 
 GRID = "ablation"
 K, KS = 4, {"optc": 3}
@@ -28,13 +29,13 @@ VARIANTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "ACS off": {AGGREGATION + "acs": False},
         "augmentation off": {"graph.augmentation": False},
         "norm bound off": {AGGREGATION + "rule": "entente-ub"},
-        "equal weights (J = 1)": {AGGREGATION + "sketch": False},
+        "equal weights (mean J)": {},
     },
     "reference graph, early rounds": {
         "round 3, reference graph": {"federation.rounds": 3},
-        "round 3, equal": {"federation.rounds": 3, AGGREGATION + "sketch": False},
+        "round 3, equal": {"federation.rounds": 3},
         "round 5, reference graph": {"federation.rounds": 5},
-        "round 5, equal": {"federation.rounds": 5, AGGREGATION + "sketch": False},
+        "round 5, equal": {"federation.rounds": 5},
     },
     "m": {f"m = {m}": {AGGREGATION + "m": m} for m in (2, 4, 10, 100)},
     "first labels": {"raw degrees": {AGGREGATION + "labels": "degree"}},
@@ -67,12 +68,20 @@ VARIANTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "Entente, r four times as large": {AGGREGATION + "c1": 3.2, AGGREGATION + "c2": 0.8},
     },
     "readings of the paper": {
+        "update on weights, w = (1/K) Σ r·w": {AGGREGATION + "rule": "entente-on-weights"},
         "sum instead of mean": {AGGREGATION + "reduction": "sum"},
         "bound per component": {AGGREGATION + "scope": "component"},
         "identity rows over holders": {AGGREGATION + "rows": "holders"},
     },
 }
 """Group -> variant -> what it changes in the default Entente."""
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "equal weights (mean J)": {"equal": True},
+    **{f"round {n}, reference graph": {"model": "last"} for n in (3, 5)},
+    **{f"round {n}, equal": {"model": "last", "equal": True} for n in (3, 5)},
+}
+"""What the runner does otherwise: an early round's own model, not the best one so far; the mean J for all."""
 
 QUICK = ("parts", "reference graph, early rounds", "first labels", "step size")
 PAIRS = (
@@ -89,6 +98,7 @@ def run(request: Request) -> Finished:
 
 
 def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
+    offer_rules()
     names = request.narrowed("dataset", ["simulated", *(name for name in REAL if name in request.sources)])
     data = {name: request.library.prepare(name, KS.get(name, K)) for name in names}
     cells = []
@@ -106,7 +116,8 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
                         "k": prepared.k,
                         "seed": seed,
                     }
-                    cells.append(Cell(variant_of(base, changes), prepared.hash, labels, DIRECTED.options))
+                    options = {**DIRECTED.options, **OPTIONS.get(variant, {})}
+                    cells.append(Cell(variant_of(base, changes), prepared.hash, labels, options))
     facts = {
         "command": request.command,
         "seeds": request.seeds,
@@ -151,9 +162,13 @@ def group_table(rows: Sequence[Row], dataset: str, group: str) -> Table:
     variants = distinct(where(rows, group=group), "variant")
     rivals = dict(PAIRS)
     ours = {theirs: own for own, theirs in PAIRS}
+    same = twins(rows, "variant")
     for variant in variants:
         found = [percent(summary(where(rows, variant=variant), figure)) for figure in ("ap", "auc")]
-        entries = [Entry(variant), *found]
+        entries = [
+            Entry(f"{variant} (the same model as {same[variant]})" if variant in same else variant),
+            *found,
+        ]
         other = rivals.get(variant, DEFAULT if variant not in ours else None)
         if other is None or variant == DEFAULT:
             entries += [Entry(""), Entry("")]

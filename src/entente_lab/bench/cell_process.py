@@ -21,6 +21,7 @@ from typing import IO, Any
 from entente.config import Experiment, parse_experiment
 from entente.errors import EntenteError
 from entente_lab.bench.cells import Record, Store, versions
+from entente_lab.variants.on_weights import offer_rules
 
 Runner = Callable[[Experiment, Mapping[str, Any], Path], dict[str, Any]]
 
@@ -30,6 +31,7 @@ def main(source: IO[str]) -> None:
     request = json.loads(source.readline())
     threading.Thread(target=_follow, args=(source.fileno(),), daemon=True).start()
     one_thread()
+    offer_rules()
     started = time.perf_counter()
     store = Store(Path(request["store"]))
     work = store.work(request["key"])

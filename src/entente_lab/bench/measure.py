@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,16 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from entente.artifacts import Arrays
 from entente.config import Experiment
 from entente.detection.metrics import Metrics, pr_curve
 from entente.detection.scored import ScoredEdges
+from entente.errors import UsageError
 from entente.federation.records import RoundRecord
 from entente.partition.base import read_silos
 from entente.runs.folder import RunFolder
 from entente.runs.records import TrainingRecord
-from entente.runtime.assembly import load_dataset, trained_detector
+from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
 from entente.runtime.evaluation import Evaluation, evaluate_models
 from entente.runtime.local import fit
+from entente_lab.bench.equal import equal_weights
+from entente_lab.bench.gradients import condition, watched_gradients
 
 CURVE_POINTS = 100
 CREDITS = ("j", "s", "d", "r", "norm", "shared", "clipped", "refused", "bytes_up", "bytes_down", "seconds")
@@ -28,12 +33,18 @@ def measure(experiment: Experiment, options: Mapping[str, Any], work: Path) -> d
     """Train and evaluate one experiment; training goes on from the checkpoint that `work` may hold.
 
     Options: `task` is "detection" (labelled test edges) or "link-prediction" (test edges against
-    sampled non-edges), with `inductive` for edges of hosts that training never saw.
+    sampled non-edges), with `inductive` for edges of hosts that training never saw. `model` is "best"
+    (by validation, the default) or "last"; `equal` gives every silo the mean similarity.
     """
     dataset = load_dataset(experiment)
     began = time.perf_counter()
+    if options.get("equal"):
+        experiment = equal_weights(experiment, dataset)
     folder = cell_folder(experiment, work)
-    models, training = fit(experiment, folder, dataset)
+    with watched_gradients() as gradients:
+        models, training = fit(experiment, folder, dataset)
+    if options.get("model") == "last":
+        models = {"": last_model(experiment, dataset, folder)}
     rounds = folder.rounds()
     trained = time.perf_counter()
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
@@ -47,7 +58,9 @@ def measure(experiment: Experiment, options: Mapping[str, Any], work: Path) -> d
         "train_seconds": round(trained - began, 3),
         "test_seconds": round(time.perf_counter() - trained, 3),
         **training_figures(rounds, training),
+        **condition(experiment, dataset, gradients, rounds),
     }
+    outcome["model"] = model_digest(models)
     outcome["rounds"] = [shortened(record) for record in rounds]
     outcome["training"] = training_facts(training)
     return outcome
@@ -58,6 +71,24 @@ def cell_folder(experiment: Experiment, work: Path) -> RunFolder:
     folder = RunFolder(work / "run")
     folder.begin(experiment, resume=folder.started)
     return folder
+
+
+def last_model(experiment: Experiment, dataset: Dataset, folder: RunFolder) -> Arrays:
+    """The global model after the last round, whatever its validation was."""
+    saved = folder.checkpoints().load()
+    if saved is None:
+        raise UsageError("the model of the last round is that of a federated run")
+    layout, _ = initial_model(experiment, dataset.shape)
+    return layout.unflatten(saved.coordinator[1]["current"])
+
+
+def model_digest(models: Mapping[str, Arrays]) -> str | None:
+    """Tells whether two methods ended with the same bits; None for a rule, which has no weights."""
+    whole = hashlib.sha256()
+    for owner, weights in sorted(models.items()):
+        for name, array in sorted(weights.items()):
+            whole.update(f"{owner}/{name}".encode() + array.tobytes())
+    return whole.hexdigest()[:16] if any(models.values()) else None
 
 
 def detection(experiment: Experiment, evaluation: Evaluation) -> dict[str, Any]:
@@ -133,6 +164,7 @@ def shortened(record: RoundRecord) -> dict[str, Any]:
         "silo": record.silo or None,
         "loss": record.loss,
         "validation": table["validation"],
+        "bound": record.bound,
         "silos": {
             name: {key: _short(entry[key]) for key in CREDITS if key in entry}
             for name, entry in table["silos"].items()

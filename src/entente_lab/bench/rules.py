@@ -12,7 +12,17 @@ from entente_lab.bench.events import Prepared
 from entente_lab.bench.methods import AGGREGATION, LAB_RULE, change
 from entente_lab.bench.paper import DIRECTED
 from entente_lab.bench.request import Finished, Request, execute
-from entente_lab.bench.tables import distinct, failures, interval, marks, percent, summary, versus, where
+from entente_lab.bench.tables import (
+    distinct,
+    failures,
+    interval,
+    marks,
+    percent,
+    summary,
+    twins,
+    versus,
+    where,
+)
 
 GRID = "rules"
 KS = (3, 5, 10)
@@ -115,15 +125,21 @@ def table(rows: Sequence[Row], k: int) -> Table:
     """All rules for one K; those that federate compete for the marks."""
     variants = distinct(rows, "rule")
     found = {figure: {v: summary(where(rows, rule=v), figure) for v in variants} for figure in ("ap", "auc")}
-    federated = [v for v in variants if "mode" not in VARIANTS[v]]
+    same = twins(rows, "rule")
+    federated = [v for v in variants if "mode" not in VARIANTS[v] and v not in same]
     ranks = {figure: marks({v: values[v].mean for v in federated}) for figure, values in found.items()}
     body = []
     for variant in variants:
         entries = [Entry(variant)]
+        if variant in same:
+            body.append([*entries, Entry(f"= {same[variant]}"), *(Entry("") for _ in range(3))])
+            continue
         entries += [percent(values[variant], ranks[f].get(variant, "")) for f, values in found.items()]
         compared = versus(rows, {"rule": MAIN}, {"rule": variant}, "ap")
-        same = variant == MAIN or MAIN not in variants
-        entries += [Entry("" if same else interval(compared)), Entry("" if same else compared.verdict)]
+        own = variant == MAIN or MAIN not in variants
+        entries += [Entry("" if own else interval(compared)), Entry("" if own else compared.verdict)]
         body.append(entries)
     columns = ("rule", "AP", "AUC", "Entente − it, AP [95 %]", "Entente is")
-    return Table(columns, body, caption=f"K = {k}")
+    return Table(
+        columns, body, caption=f"K = {k}" + ("; = a rule: the same model, bit for bit" if same else "")
+    )

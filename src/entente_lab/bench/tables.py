@@ -96,6 +96,26 @@ def versus(
     return compare(by_seed(where(rows, **ours), name), by_seed(where(rows, **theirs), name))
 
 
+def twins(rows: Sequence[Row], label: str) -> dict[str, str]:
+    """Values of a label whose models are bit for bit those of an earlier one, for every seed: {it: earlier}.
+
+    With one full-batch epoch FedProx is FedAVG, and without an update longer than M Entente is Entente-UB.
+    """
+    digests: dict[str, dict[int, str | None]] = {}
+    for labels, record in rows:
+        known = record.outcome.get("model") if record.status == "done" else None
+        digests.setdefault(str(labels[label]), {})[record.seed] = known
+    found: dict[str, str] = {}
+    for name, models in digests.items():
+        for earlier, others in digests.items():
+            if earlier == name:
+                break
+            if models == others and None not in models.values() and earlier not in found:
+                found[name] = earlier
+                break
+    return found
+
+
 def percent(found: Summary, mark: Mark = "") -> Entry:
     """Mean ± standard deviation in percent, failures included."""
     if found.mean is None:

@@ -13,15 +13,24 @@ from entente.config import Experiment
 from entente.detectors.jbeil.detector import hidden_hosts
 from entente.partition.base import read_silos
 from entente.runs.folder import RunFolder
-from entente.runtime.assembly import Dataset, load_dataset, trained_detector
+from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
 from entente.runtime.evaluation import evaluate_models, evaluate_rule
 from entente.runtime.local import fit
+from entente_lab.bench import ablation
 from entente_lab.bench.events import Prepared
-from entente_lab.bench.link_prediction import ask, evaluate_links, single_events
+from entente_lab.bench.link_prediction import (
+    AMONG_ALL,
+    AMONG_DESTINATIONS,
+    EDGE,
+    ask,
+    evaluate_links,
+    single_events,
+)
+from entente_lab.bench.measure import last_model, model_digest, seen_by_silos
 from entente_lab.bench.measure import measure as measure_in
-from entente_lab.bench.measure import seen_by_silos
 from entente_lab.bench.methods import METHODS, change
 from entente_lab.bench.paper import EULER, INDUCTIVE, TRANSDUCTIVE
+from entente_lab.variants.on_weights import offer_rules
 
 SHORT = {"federation.rounds": 2}
 TINY = {"detector.memory": 8, "detector.time": 8, "detector.embedding": 8, "federation.rounds": 1}
@@ -154,22 +163,44 @@ def test_a_non_edge_keeps_source_and_moment_and_is_none_of_the_window_s_edges(
     dataset = load_dataset(TRANSDUCTIVE.experiment(small_company, 0))
     for silo in dataset.silos.values():
         asked = ask(silo, 0, 0.0)
-        pairs, edge, other = asked.candidates, asked.label == 0, asked.label == 1
-        assert edge.sum() == other.sum() > 0
-        for column in (pairs.window, pairs.src, pairs.time):
-            assert column is not None
-            assert np.array_equal(column[edge], column[other])
+        pairs, edge = asked.candidates, asked.kind == EDGE
         windows = silo.test.window_of_edge().tolist()
         edges = set(zip(windows, silo.test.src.tolist(), silo.test.dst.tolist(), strict=True))
-        drawn = zip(*(c[other].tolist() for c in (pairs.window, pairs.src, pairs.dst)), strict=True)
-        assert not edges.intersection(drawn)
+        for kind in (AMONG_DESTINATIONS, AMONG_ALL):
+            other = asked.kind == kind
+            assert edge.sum() == other.sum() > 0
+            for column in (pairs.window, pairs.src, pairs.time):
+                assert column is not None
+                assert np.array_equal(column[edge], column[other])
+            drawn = zip(*(c[other].tolist() for c in (pairs.window, pairs.src, pairs.dst)), strict=True)
+            assert not edges.intersection(drawn)
+
+
+def test_non_edges_are_drawn_among_destinations_as_jbeils_authors_do(small_company: Prepared) -> None:
+    dataset = load_dataset(TRANSDUCTIVE.experiment(small_company, 0))
+    beyond = 0
+    for silo in dataset.silos.values():
+        asked = ask(silo, 0, 0.0)
+        parts = (silo.train, silo.validation, silo.test)
+        targets = set(np.concatenate([part.dst for part in parts]).tolist())
+        assert set(asked.candidates.dst[asked.kind == AMONG_DESTINATIONS].tolist()) <= targets
+        beyond += len(set(asked.candidates.dst[asked.kind == AMONG_ALL].tolist()) - targets)
+    assert beyond > 0  # the easier question is another one
+
+
+def test_the_easier_non_edges_have_figures_of_their_own(small_company: Prepared) -> None:
+    outcome = measure(change(TRANSDUCTIVE.experiment(small_company, 0, 0.5), TINY), TRANSDUCTIVE.options)
+    assert {"ap", "auc", "ap_any", "auc_any"} <= set(outcome["values"])
+    rule = METHODS["edgebank"].apply(TRANSDUCTIVE.experiment(small_company, 0, 0.5))
+    easy = measure(rule, TRANSDUCTIVE.options)["values"]
+    assert easy["ap_any"] >= easy["ap"]
 
 
 def test_the_inductive_test_asks_only_about_hidden_hosts(small_company: Prepared) -> None:
     dataset = load_dataset(INDUCTIVE.experiment(small_company, 0))
     for silo in dataset.silos.values():
         asked, unseen = ask(silo, 0, 0.3), hidden_hosts(silo.test, 0.3)
-        pairs, edge = asked.candidates, asked.label == 0
+        pairs, edge = asked.candidates, asked.kind == EDGE
         assert (unseen[pairs.src[edge]] | unseen[pairs.dst[edge]]).all()
 
 
@@ -209,3 +240,73 @@ def test_memory_per_silo_is_measured_with_relative_folders_too(
     found, errors = silo_memory(parse_experiment({**table, "data": gone}))
     assert not found
     assert all("nowhere" in reason for reason in errors.values())
+
+
+def test_an_early_rounds_row_shows_that_rounds_model_and_not_the_best_so_far(
+    small_company: Prepared, tmp_path: Path
+) -> None:
+    experiment = change(short(small_company, "entente"), {"federation.rounds": 3})
+    dataset = load_dataset(experiment)
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(experiment, resume=False)
+    fit(experiment, folder, dataset)
+    last = last_model(experiment, dataset, folder)
+    saved = folder.checkpoints().load()
+    assert saved is not None
+    layout, _ = initial_model(experiment, dataset.shape)
+    assert np.array_equal(layout.flatten(last), saved.coordinator[1]["current"])
+    outcome = measure(experiment, {"model": "last"})
+    assert outcome["model"] == model_digest({"": last})
+    for variant in ("round 3, equal", "round 5, reference graph"):
+        assert ablation.OPTIONS[variant]["model"] == "last"
+
+
+def test_equal_weights_are_the_mean_similarity_and_do_not_double_r(small_company: Prepared) -> None:
+    experiment = change(short(small_company, "entente"), {"federation.rounds": 1})
+    usual, equal = measure(experiment, {}), measure(experiment, {"equal": True})
+    first = [next(r for r in o["rounds"] if r["kind"] == "train")["silos"] for o in (usual, equal)]
+    similarity = [silo["j"] for silo in first[0].values()]
+    parts = [
+        [silo["r"] - 0.2 * silo["s"] * silo["d"] for silo in silos.values()] for silos in first
+    ]  # c1 * J
+    assert parts[1] == pytest.approx([0.8 * np.mean(similarity)] * len(similarity), rel=1e-3)
+    assert np.mean(parts[0]) == pytest.approx(np.mean(parts[1]), rel=1e-3)
+
+
+def test_theorem_2_is_checked_against_the_gradients_of_the_run(small_company: Prepared) -> None:
+    values = measure(change(short(small_company, "entente"), {"federation.epochs": 3}), {})["values"]
+    assert values["gradient_norm"] > 0
+    assert values["bound_needed"] == pytest.approx(0.01 * 3 * values["gradient_norm"])
+    assert values["bound_least"] == 5.0
+    assert values["update_norm"] > 0
+    assert "bound_needed" not in measure(short(small_company, "fedavg"), {})["values"]
+
+
+def test_methods_that_end_in_the_same_bits_have_the_same_digest(small_company: Prepared) -> None:
+    found = {m: measure(short(small_company, m), {})["model"] for m in ("fedavg", "fedprox", "fedopt")}
+    assert found["fedavg"] == found["fedprox"] != found["fedopt"]
+    assert measure(short(small_company, "rare-target"), {})["model"] is None
+
+
+def test_the_update_on_weights_shrinks_the_model() -> None:
+    from entente.config import aggregation_options
+    from entente.federation.aggregators import build
+    from entente.federation.aggregators.base import Contribution, Layout
+
+    offer_rules()
+    layout = Layout(("w",), ((50,),), ("ENC",))
+    rng = np.random.default_rng(0)
+    current = rng.normal(size=50).astype(np.float32)
+    sent = [(current + 0.1 * rng.normal(size=50)).astype(np.float32) for _ in range(3)]
+    rule = build(aggregation_options({"rule": "entente-on-weights"}), layout)
+    rule.begin(current)
+    r = [rule.add(Contribution(f"s{n}", vector, 0.05)).r for n, vector in enumerate(sent)]
+    expected = sum(weight * vector for weight, vector in zip(r, sent, strict=True)) / 3
+    found = rule.finish()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert np.linalg.norm(found) < 0.3 * np.linalg.norm(current)
+
+
+def test_as_published_nothing_stops_before_its_last_round() -> None:
+    for setting in (EULER, TRANSDUCTIVE, INDUCTIVE):
+        assert setting.changes["federation.patience"] >= setting.changes["federation.rounds"]

@@ -31,6 +31,7 @@ from entente_lab.bench.published.numbers import METHODS as PUBLISHED_METHODS
 from entente_lab.bench.request import Request, parse_filters, parse_sources, select
 from entente_lab.bench.results import write_results
 from entente_lab.bench.tables import tidy, write_outputs
+from entente_lab.variants.on_weights import offer_rules
 
 FACTS = {"command": "entente bench paper", "seeds": 3, "data": []}
 
@@ -188,15 +189,45 @@ def test_all_methods_of_one_seed_differ_only_by_what_the_method_changes() -> Non
         assert change(method.apply(base), usual) == alone
 
 
+def test_two_methods_with_the_same_bits_are_one_number_with_two_names() -> None:
+    digests = {"fedavg": "aa", "fedprox": "aa", "entente-ub": "bb", "entente": "bb"}
+    rows = []
+    for labels, record in paper_rows():
+        method = str(labels["method"])
+        rows.append(row(labels, record.values["ap"], outcome={"model": digests.get(method, method)}))
+    text = to_markdown(paper.draw(rows, FACTS))
+    assert "| FedProx | = FedAVG | = FedAVG |" in text
+    assert "| Entente | = Entente-UB | = Entente-UB |" in text
+    assert "the same model, bit for bit" in text
+    rows[-6][1].outcome["model"] = "other"  # one seed that differs is enough
+    assert "= FedAVG" not in to_markdown(paper.draw(rows, FACTS))
+    variants = [
+        row({"dataset": "d", "k": 5, "rule": rule, "seed": 0}, 0.2, outcome={"model": digest})
+        for rule, digest in (("fedavg", "aa"), ("fedprox", "aa"), ("entente", "cc"))
+    ]
+    assert "| fedprox | = fedavg |" in to_markdown(Document("", [rules.table(variants, 5)]))
+
+
+def test_the_page_says_whether_theorem_2_applies_to_the_run() -> None:
+    rows = []
+    for labels, record in paper_rows():
+        figures = {"gradient_norm": 12.0, "bound_needed": 0.12, "bound_least": 5.0, "update_norm": 6.0}
+        rows.append(row(labels, record.values["ap"], outcome={"values": {**record.values, **figures}}))
+    text = to_markdown(paper.draw(rows, FACTS))
+    assert "| K = 4 | 12 | 0.12 | 5 | 6 | holds |" in text
+
+
 # ---- ablation and scale --------------------------------------------------------------------
 
 
 def test_every_variant_is_a_valid_experiment_and_another_one(small_company) -> None:  # type: ignore[no-untyped-def]
+    offer_rules()
     base = METHODS["entente"].apply(DIRECTED.experiment(small_company, 0))
     keys: dict[str, str] = {}
     for group, variants in ablation.VARIANTS.items():
         for name, changes in variants.items():
-            keys.setdefault(Cell(ablation.variant_of(base, changes), "d").key, f"{group}: {name}")
+            cell = Cell(ablation.variant_of(base, changes), "d", options=ablation.OPTIONS.get(name, {}))
+            keys.setdefault(cell.key, f"{group}: {name}")
     assert len(keys) == sum(len(v) for v in ablation.VARIANTS.values())
 
 
