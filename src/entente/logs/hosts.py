@@ -80,7 +80,7 @@ class HostNames:
     domains: tuple[str, ...] = ()
     """Suffixes to cut off, `all` or `none`; empty: all for formats that mix long and short names."""
     book: AddressBook | None = None
-    _known: dict[tuple[Spelling, str], str | None] = field(default_factory=dict)
+    _known: dict[Spelling, dict[str, str | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.case not in CASES:
@@ -98,7 +98,9 @@ class HostNames:
     ) -> tuple[pa.ChunkedArray, IntArray]:
         """The column respelt and mapped, and the rows that turn out to name no host."""
         values, codes = _encoded(column)
-        names = [self._spelt(value, spelling) for value in values]
+        known = self._known.setdefault(spelling, {})
+        known.update({value: spelling.of(value) for value in values if value not in known})
+        names = [known[value] for value in values]
         per_value = np.bincount(codes, minlength=len(values))
         changed = [i for i, (old, new) in enumerate(zip(values, names, strict=True)) if old != new]
         missing = np.flatnonzero(np.isin(codes, [i for i in changed if names[i] is None]))
@@ -114,12 +116,6 @@ class HostNames:
             pa.array(rows, pa.int32()), pa.array(list(places), pa.string())
         )
         return pa.chunked_array([renamed]), missing
-
-    def _spelt(self, name: str, spelling: Spelling) -> str | None:
-        key = (spelling, name)
-        if key not in self._known:
-            self._known[key] = spelling.of(name)
-        return self._known[key]
 
     def _map(
         self,
@@ -140,7 +136,7 @@ class HostNames:
                 found = self.book.machines(name, times[mine])
                 machines = {-1: code}
                 for entry in np.unique(found[found >= 0]).tolist():
-                    machine = self._spelt(self.book.names[entry], spelling) or name
+                    machine = spelling.of(self.book.names[entry]) or name
                     machines[entry] = places.setdefault(machine, len(places))
                 rows[mine] = [machines[entry] for entry in found.tolist()]
                 counts.mapped += int((found >= 0).sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from entente.logs.formats.base import Delimited, Event, Format, Head, Options, Table
-from entente.logs.formats.expressions import only, outcome, whole
+from entente.logs.formats.expressions import null, only, whole
 from entente.logs.schema import MICROSECONDS
 
 COLUMNS = ("time", "src_user", "dst_user", "src", "dst", "package", "logon", "orientation", "result")
@@ -45,7 +45,7 @@ class LanlAuth(Format):
             user=raw.src_user,
             kind=raw["package"],
             logon=only(raw.logon, raw.logon != "?"),
-            outcome=outcome(raw.result),
+            outcome=raw.result.cases(("Success", True), ("Fail", False), else_=null("boolean")),
             filtered=only(ibis.literal("not NTLM"), other) if options.ntlm else None,
             key=key if options.keyed else None,
         )

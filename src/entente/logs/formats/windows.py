@@ -73,14 +73,27 @@ class Windows(Format):
         return None
 
     def layout(self, head: Head, options: Options) -> JsonLines:
-        return JsonLines({f"{name}{i}": path for name, places in _places() for i, path in enumerate(places)})
+        # A collector writes all rows alike: what none of the first has is not looked for in every row.
+        absent = {"winlog", "Event", "event", "source", "host"} - {
+            key for found in head.objects for key in found
+        }
+        return JsonLines(
+            {
+                f"{name}{i}": path
+                for name, places in _places()
+                for i, path in enumerate(places)
+                if path[0] not in absent or not head.objects
+            }
+        )
 
     def event(self, raw: Table, options: Options) -> Event:
         import ibis
 
         rows = raw.select(
             **{
-                name: first_of(*(text(raw[f"{name}{i}"]) for i in range(len(places))))
+                name: first_of(
+                    *(text(raw[f"{name}{i}"]) for i in range(len(places)) if f"{name}{i}" in raw.columns)
+                )
                 for name, places in _places()
             }
         )

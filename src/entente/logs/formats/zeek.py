@@ -98,8 +98,11 @@ class Zeek(Format):
         marks = [field for fields in MARKS.values() for field in fields]
         if not tabs:
             paths: dict[str, tuple[str, ...]] = {name: (name,) for name in (*SHARED, *marks, *FOREIGN)}
+            keys = {key for found in head.objects for key in found}
             for end in ENDS:
-                paths |= {f"id.{end}": (f"id.{end}",), f"id_{end}": (f"id_{end}",), f"id/{end}": ("id", end)}
+                spelt = {f"id.{end}": (f"id.{end}",), f"id_{end}": (f"id_{end}",), f"id/{end}": ("id", end)}
+                # One spelling is common; the others are not looked for in every row.
+                paths |= {name: path for name, path in spelt.items() if path[0] in keys} or spelt
             return JsonLines(paths, given)
         columns = tuple(_renamed(name) for name in _header(head))
         wanted = {*SHARED, *marks, *(f"id.{end}" for end in ENDS)}
@@ -161,7 +164,7 @@ def _log(raw: Table) -> Column:
     import ibis
 
     def has(*names: str) -> Column:
-        return first_of(*(text(raw[name], *UNSET) for name in names)).notnull()
+        return first_of(*(raw[name] for name in names if name in raw.columns)).notnull()
 
     marked = ibis.cases(
         *((has(*fields), ibis.literal(log)) for log, fields in MARKS.items()),
