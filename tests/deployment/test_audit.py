@@ -102,3 +102,13 @@ def test_an_entry_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> N
     (tmp_path / "audit.jsonl").mkdir()
     with pytest.raises(StorageError, match="cannot be written"):
         Audit(tmp_path / "audit.jsonl", "east").append("task")
+
+
+def test_an_entry_holds_no_endless_text_and_no_escape_sequence(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.jsonl", "site")
+    audit.append("update-refused", reason="\x1b[2J" + "x" * 5_000_000, missing={"a\u202e": ["\x07" * 10]})
+    text = audit.path.read_text(encoding="utf-8")
+    assert len(text) < 3000
+    assert "\\\\u001b" in text
+    assert "\\\\u202e" in text
+    assert verify(audit.path).entries == 1

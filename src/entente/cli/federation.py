@@ -160,10 +160,14 @@ def submit(
     settings = jobs.prepare(site, load_experiment(experiment, tuple(changes or ())))
     _refuse_errors(site)
     submission = jobs.submit(
-        site, settings, resume=resume, connect_timeout=connect_timeout, tell=lambda line: console.print(line)
+        site,
+        settings,
+        resume=resume,
+        connect_timeout=connect_timeout,
+        tell=lambda line: console.print(line, markup=False),
     )
     if not detach:
-        jobs.follow(site, submission, lambda record: console.print(describe(record)))
+        jobs.follow(site, submission, lambda record: console.print(describe(record), markup=False))
     if as_json:
         print_json({"job": submission.job, "run": str(submission.run.path), **submission.state.read()})
     else:
@@ -201,14 +205,15 @@ def status(kit: KitFolder, as_json: Json = False) -> None:
     for run in told.get("runs", []):
         console.print(f"{run['run']}: {run['phase']}, round {run['round']} of {run['rounds']}")
         if run["reason"]:
-            console.print(f"  {run['reason']}")
+            console.print(f"  {run['reason']}", markup=False)
         for silo, facts in run["contributions"].items():
             said = facts.get("refused") or f"contribution {facts.get('r', 0.0):.3g}"
-            console.print(f"  {silo}: {said}")
+            console.print(f"  {silo}: {said}", markup=False)
         for warning in run["warnings"][-5:]:
-            console.print(f"  warning: {warning}")
+            console.print(f"  warning: {warning}", markup=False)
     for task in told.get("tasks", []):
-        console.print("  " + ", ".join(f"{key} {value}" for key, value in task.items() if key != "number"))
+        line = ", ".join(f"{key} {value}" for key, value in task.items() if key != "number")
+        console.print(f"  {line}", markup=False)
 
 
 @app.command()

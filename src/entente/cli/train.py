@@ -67,7 +67,7 @@ def train(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[said]}", markup=False),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress:
@@ -77,7 +77,7 @@ def train(
             said = describe(record)
             progress.update(bar, description="training", completed=record.round, said=said)
             if not console.is_terminal:
-                console.print(f"round {record.round}: {said}")
+                console.print(f"round {record.round}: {said}", markup=False)
 
         run = run_training(settings, folder, resume=resume, watch=watch, participants=_participants(attack))
     if as_json:

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from entente.errors import StorageError
+from entente.text import visible
 
 START = "0" * 64
+LONGEST_TEXT, MOST_ITEMS = 1000, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Audit:
                     "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
                     "site": self.site,
                     "event": event,
-                    **facts,
+                    **bounded(facts),
                     "previous": previous,
                 }
                 entry["hash"] = _hash(entry)
@@ -72,6 +74,17 @@ class Audit:
             return START
         with self.path.open("rb") as record:
             return _tail(record, self.path)[1]
+
+
+def bounded(value: Any) -> Any:
+    """`value` with every text in it cut and made visible: entries hold what strangers wrote."""
+    if isinstance(value, str):
+        return visible(value, LONGEST_TEXT, keep="\n")
+    if isinstance(value, dict):
+        return {bounded(key): bounded(item) for key, item in list(value.items())[:MOST_ITEMS]}
+    if isinstance(value, list | tuple):
+        return [bounded(item) for item in value[:MOST_ITEMS]]
+    return value
 
 
 def verify(path: Path) -> Summary:

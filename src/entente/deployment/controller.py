@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import threading
 import time
 from pathlib import Path
@@ -25,7 +26,9 @@ from entente.deployment.transport import JobTransport
 from entente.deployment.wire import MODEL, TASK, decode, encode
 from entente.errors import FederationError, RefusedError
 from entente.federation.messages import Reply, Task, ValidateTask, check_sender
+from entente.federation.reply_check import LONGEST_REASON
 from entente.runtime.transport import Answers
+from entente.text import visible
 
 POLL = 0.05
 """Seconds between two looks at what has arrived; FLARE's own default adds two seconds to a round."""
@@ -132,20 +135,24 @@ class FlareTransport(JobTransport):
             time.sleep(POLL)
 
     def _read(self, name: str, result: Shareable) -> Reply | str:
-        """A silo's reply, or why there is none."""
-        if result.get_return_code(default=ReturnCode.OK) != ReturnCode.OK:
-            return str(result.get_header(REASON) or f"failed ({result.get_return_code()})")
+        """A silo's reply, or why there is none; whatever it sent, the trouble is its own."""
         try:
+            if result.get_return_code(default=ReturnCode.OK) != ReturnCode.OK:
+                reason = result.get_header(REASON) or f"failed ({result.get_return_code()})"
+                return visible(reason, LONGEST_REASON)
             reply = decode(result, self.site.message_limit)
             if not isinstance(reply, Reply):
                 raise RefusedError("is not a reply")
             check_sender(reply, name)
+            head = result.get_header(HEAD)
+            if isinstance(head, str) and re.fullmatch("[0-9a-f]{64}", head):
+                self.heads[name] = head
         except RefusedError as error:
             self.site.audit.append("update-refused", silo=name, reason=error.what)
-            return f"refused: its answer {error.what}"
-        head = result.get_header(HEAD)
-        if isinstance(head, str) and len(head) == 64:
-            self.heads[name] = head
+            return visible(f"refused: its answer {error.what}", LONGEST_REASON)
+        except Exception as error:  # FLARE would end the task for everybody
+            self.site.audit.append("update-refused", silo=name, reason=repr(error))
+            return f"refused: its answer could not be read ({type(error).__name__})"
         return reply
 
 

@@ -21,6 +21,7 @@ from nvflare.private.defs import CellChannel, CellChannelTopic, CellMessageHeade
 
 from entente.deployment.site import RunState, Site
 from entente.errors import StorageError
+from entente.text import visible
 
 PERIOD = 1.0
 SWEEP = 5.0
@@ -108,10 +109,10 @@ class Supervisor(FLComponent):  # type: ignore[misc]
         client = server.client_manager.clients.get(request.get_header(CellMessageHeaderKeys.TOKEN))
         reply = server.process_job_failure(request)
         if code and client and reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK:
-            job = str(report.get(JobFailureMsgKey.JOB_ID))[:64]
+            job = visible(report.get(JobFailureMsgKey.JOB_ID), 64)
             count = int(self.failed.get(client.name, {}).get("failures", 0)) + 1
             self.failed[client.name] = {"failed": job, "failures": count}
-            self.site.audit.append("silo-failed", silo=client.name, job=job, code=str(code)[:64])
+            self.site.audit.append("silo-failed", silo=client.name, job=job, code=visible(code, 64))
         return reply
 
     def sweep(self, engine: Any) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from entente.config import Federation
 from entente.federation.aggregators.base import Aggregator, SketchSettings
-from entente.federation.intake import Intake
 from entente.federation.messages import (
     CountReply,
     CountTask,
@@ -19,7 +19,12 @@ from entente.federation.messages import (
     Task,
 )
 from entente.federation.records import BootstrapRecord
+from entente.federation.reply_check import ReplyCheck
 from entente.privacy.secure_sum import FEWEST_SILOS, total
+
+WITHHELD = "sent a key but no count, again and again"
+SHARE_LIMIT = 10.0
+"""FedAVG-N: a silo's share of the hosts is its own word; it counts up to this times the others' median."""
 
 
 class Bootstrap:
@@ -44,6 +49,8 @@ class Bootstrap:
         self._similarity: dict[str, float] = {}
         self._share: dict[str, float] = {}
         self._missing: dict[str, list[str]] = {}  # phase -> silos that it went on without
+        self._voided: dict[str, int] = {}  # silo -> how often it sent a key and then no count
+        self._cut: list[str] = []  # silos whose share was cut
 
     @property
     def done(self) -> bool:
@@ -72,32 +79,39 @@ class Bootstrap:
             iterations=self._sketch.iterations,
         )
 
-    def conclude(self, replies: Sequence[Reply], intake: Intake) -> str | None:
+    def conclude(self, replies: Sequence[Reply], check: ReplyCheck) -> str | None:
         """Go on to the next phase, or say why not; then the phase (or the whole sum) is to be repeated."""
         if self._phase == "key":
-            return self._take_keys([r for r in replies if isinstance(r, KeyReply)], intake)
+            return self._take_keys([r for r in replies if isinstance(r, KeyReply)], check)
         if self._phase == "count":
             return self._take_counts([r for r in replies if isinstance(r, CountReply)])
         return self._take_sketches([r for r in replies if isinstance(r, SketchReply)])
 
-    def _take_keys(self, replies: Sequence[KeyReply], intake: Intake) -> str | None:
+    def _take_keys(self, replies: Sequence[KeyReply], check: ReplyCheck) -> str | None:
         keys: dict[str, str] = {}
         for reply in replies:
-            if reply.key in keys.values():
-                intake.refuse(reply.silo, "public key of another silo")
+            if reply.silo in self._left_out:
+                check.refuse(reply.silo, WITHHELD)
+            elif reply.key in keys.values():
+                check.refuse(reply.silo, "public key of another silo")
             else:
                 keys[reply.silo] = reply.key
         needed = max(self._quorum, min(FEWEST_SILOS, len(self.silos)))
         if len(keys) < needed:
-            return f"secure sum: {len(keys)} of {len(self.silos)} silos sent a key, {needed} are needed"
+            return f"secure sum: {len(keys)} of {len(self.silos)} silos sent a key, {needed} are needed" + (
+                f"; {', '.join(self._left_out)}: {WITHHELD}" if self._left_out else ""
+            )
         self._keys, self._phase = keys, "count"
         return None
 
     def _take_counts(self, replies: Sequence[CountReply]) -> str | None:
         given = {r.silo: r.count for r in replies if not self._keys or r.silo in self._keys}
         if self._keys and (absent := sorted(set(self._keys) - set(given))):
-            # Masks towards a silo that dropped out never cancel: new keys, without it if it stays away.
+            # Masks towards a silo that dropped out never cancel: new keys, without it if it stays away, and
+            # after `retries` repeats without it even if it comes back.
             self._keys, self._phase = {}, "key"
+            for name in absent:
+                self._voided[name] = self._voided.get(name, 0) + 1
             return f"secure sum: {', '.join(absent)} sent a key but no count, so the sum is void"
         if len(given) < self._quorum:
             return f"host count: {len(given)} of {len(self.silos)} silos answered, {self._quorum} are needed"
@@ -113,10 +127,26 @@ class Bootstrap:
             return f"sketch: {len(replies)} of {len(self.silos)} silos answered, {self._quorum} are needed"
         # Untrusted: a silo that lies gains at most J = 1.
         self._similarity = {r.silo: min(1.0, max(0.0, r.similarity)) for r in replies}
-        self._share = {r.silo: min(1.0, max(0.0, r.share)) for r in replies}
+        self._share = self._cut_shares({r.silo: min(1.0, max(0.0, r.share)) for r in replies})
         self._note("sketch", self._similarity)
         self._phase = "done"
         return None
+
+    def _cut_shares(self, shares: dict[str, float]) -> dict[str, float]:
+        """No share beyond a multiple of the others' median: a false total must not make one of them all."""
+        if len(shares) < FEWEST_SILOS:
+            return shares
+        limits = {
+            name: SHARE_LIMIT * statistics.median(s for other, s in shares.items() if other != name)
+            for name in shares
+        }
+        self._cut = sorted(name for name, share in shares.items() if share > limits[name] > 0)
+        return {name: limits[name] if name in self._cut else share for name, share in shares.items()}
+
+    @property
+    def _left_out(self) -> list[str]:
+        """Silos that are not asked for a count any more."""
+        return sorted(name for name, times in self._voided.items() if times > self.config.retries)
 
     def _note(self, phase: str, present: Mapping[str, Any]) -> None:
         if absent := [name for name in self.silos if name not in present]:
@@ -128,6 +158,12 @@ class Bootstrap:
         notes = [
             f"{phase}: went on without {', '.join(names)}" for phase, names in sorted(self._missing.items())
         ]
+        if self._left_out:
+            notes.append(f"count: left out {', '.join(self._left_out)}: {WITHHELD}")
+        if self._cut:
+            notes.append(
+                f"share of {', '.join(self._cut)} cut to {SHARE_LIMIT:g} times the median of the others"
+            )
         if asked and not self.config.secure_sum:
             notes.append("secure_sum is off: the coordinator saw every silo's host count")
         elif asked and len(self.silos) == 1:
@@ -151,6 +187,8 @@ class Bootstrap:
             "similarity": dict(self._similarity),
             "share": dict(self._share),
             "missing": dict(self._missing),
+            "voided": dict(self._voided),
+            "cut": list(self._cut),
         }
 
     def restore(self, facts: Mapping[str, Any]) -> None:
@@ -159,4 +197,5 @@ class Bootstrap:
         self._keys = {}
         self._hosts = facts["hosts"]
         self._similarity, self._share = dict(facts["similarity"]), dict(facts["share"])
-        self._missing = dict(facts["missing"])
+        self._missing, self._voided = dict(facts["missing"]), dict(facts["voided"])
+        self._cut = list(facts["cut"])

@@ -23,14 +23,16 @@ from entente.errors import FederationError, RefusedError
 from entente.federation.aggregators import build
 from entente.federation.aggregators.base import Contribution, Layout, Vector
 from entente.federation.bootstrap import Bootstrap
-from entente.federation.intake import Intake
 from entente.federation.messages import Reply, Task, TrainTask, Update, ValidateReply, ValidateTask
+from entente.federation.publishing import Publisher
 from entente.federation.records import BootstrapRecord, PrivacyRecord, RoundRecord, RoundScore, SiloRecord
-from entente.federation.release import Release
+from entente.federation.reply_check import ReplyCheck
 from entente.federation.selection import Selection, summarise
 from entente.federation.watch import Watch
 
 NO_FAILURES: Mapping[str, str] = {}
+FEWEST_FOR_LIMIT = 3
+"""Updates that a round must have for one of them to be called too long."""
 
 
 class Coordinator:
@@ -60,7 +62,7 @@ class Coordinator:
         kind = find(detector)
         self._epochs = kind.local_epochs if config.epochs == "auto" else config.epochs
         self._rule = build(config.aggregation, layout, kind.norm_bound)
-        self._release = Release(privacy, self._rule, len(silos), seed)
+        self._publisher = Publisher(privacy, self._rule, len(silos), seed)
         self._bootstrap = Bootstrap(config, self._rule, self.silos, self.quorum, _reference_seed(seed))
         self._selection = Selection(config.patience)
         self._watch = Watch()
@@ -95,7 +97,7 @@ class Coordinator:
 
     def privacy_report(self) -> PrivacyRecord:
         """Mechanism, noise and epsilon for the rounds released so far."""
-        return self._release.report()
+        return self._publisher.report()
 
     @property
     def task_id(self) -> int:
@@ -131,14 +133,14 @@ class Coordinator:
         task = self.next_task()
         if task is None:
             raise FederationError("the run is over: there is no task to conclude")
-        intake = Intake(task, self.silos, self._shapes)
+        check = ReplyCheck(task, self.silos, self._shapes)
         record = None
         if isinstance(task, TrainTask):
-            record, problem = self._conclude_round(task, intake, replies, failures)
+            record, problem = self._conclude_round(task, check, replies, failures)
         elif isinstance(task, ValidateTask):
-            record, problem = self._conclude_validation(task, intake, replies, failures)
+            record, problem = self._conclude_validation(task, check, replies, failures)
         else:
-            problem = self._bootstrap.conclude(list(intake.accepted(replies, failures)), intake)
+            problem = self._bootstrap.conclude(list(check.accepted(replies, failures)), check)
         self._task = None
         self._id += 1
         self._attempt = 0 if problem is None else self._attempt + 1
@@ -148,7 +150,7 @@ class Coordinator:
                 self.stopped = f"all {self.round} rounds are done; the last model was not validated"
             else:
                 raise FederationError(
-                    f"{problem}{_reasons(intake)}",
+                    f"{problem}{_reasons(check)}",
                     remedy="Bring the silos back and resume from the checkpoint, or lower federation.quorum.",
                 )
         return record
@@ -156,19 +158,19 @@ class Coordinator:
     # ---- rounds ----------------------------------------------------------------------------
 
     def _conclude_round(
-        self, task: TrainTask, intake: Intake, replies: Iterable[Reply], failures: Mapping[str, str]
+        self, task: TrainTask, check: ReplyCheck, replies: Iterable[Reply], failures: Mapping[str, str]
     ) -> tuple[RoundRecord, str | None]:
         bound = self._rule.bound
         self._rule.begin(self._current)
         silos: dict[str, SiloRecord] = {}
         validations: list[tuple[float, float, int]] = []
         losses: list[float] = []
-        for reply in intake.accepted(replies, failures):
+        for reply in self._within_limit(check, check.accepted(replies, failures)):
             assert isinstance(reply, Update)
             try:
                 silos[reply.silo] = self._add(reply)
             except RefusedError as error:
-                intake.refuse(reply.silo, error.what)
+                check.refuse(reply.silo, error.what)
                 continue
             validations.append((reply.ap, reply.auc, reply.edges))
             losses.append(reply.loss)
@@ -176,7 +178,7 @@ class Coordinator:
         problem = self._shortage(f"round {task.round}", len(silos))
         record = self._record(
             task,
-            intake,
+            check,
             silos,
             validation,
             loss=float(np.median(losses)) if losses else None,
@@ -187,7 +189,7 @@ class Coordinator:
         if problem is None:
             if self._selection.offer(self.round, validation):
                 self._best = self._current
-            self._current, more["privacy"] = self._release.publish(
+            self._current, more["privacy"] = self._publisher.publish(
                 self._rule.finish(), task.round, len(silos)
             )
             self.round = task.round
@@ -195,16 +197,45 @@ class Coordinator:
                 self.stopped = f"no better validation for {self.config.patience} rounds"
         return record.model_copy(update=more), problem
 
+    def _within_limit(self, check: ReplyCheck, replies: Iterable[Reply]) -> Iterable[Reply]:
+        """The replies without those that go much farther than the others, for a rule that has such a limit.
+
+        Where updates are clipped anyway there is nothing to refuse, and noise is calibrated to the clipping.
+        """
+        limit = self._rule.step_limit
+        if not limit or self._publisher.privacy.clip is not None:
+            return replies
+        held = list(replies)
+        lengths = [self._length(reply) for reply in held]
+        typical = float(np.median(lengths)) if len(lengths) >= FEWEST_FOR_LIMIT else 0.0
+        if typical <= 0:
+            return held
+        kept = []
+        for reply, length in zip(held, lengths, strict=True):
+            if length > limit * typical:
+                check.refuse(reply.silo, f"its step is {length / typical:.3g} times the median of the round")
+            else:
+                kept.append(reply)
+        return kept
+
+    def _length(self, reply: Reply) -> float:
+        assert isinstance(reply, Update)
+        sent = self.layout.flatten(reply.weights, out=self._lent).astype(np.float64)
+        return float(np.linalg.norm(sent - self._current))
+
     def _add(self, reply: Update) -> SiloRecord:
         sent = self.layout.flatten(reply.weights, out=self._lent)
         shared = self.layout.shared_norm(sent, self._current)
-        vector, norm = self._release.clip(sent, self._current)
+        vector, norm = self._publisher.clip(sent, self._current)
         contribution = Contribution(
             reply.silo, vector, self._bootstrap.similarity(reply.silo), self._bootstrap.share(reply.silo)
         )
         entry = asdict(self._rule.add(contribution)) | {"shared": shared}
         if norm is not None:
-            entry |= {"norm": norm, "clipped": entry["clipped"] or norm > (self._release.privacy.clip or 0.0)}
+            entry |= {
+                "norm": norm,
+                "clipped": entry["clipped"] or norm > (self._publisher.privacy.clip or 0.0),
+            }
         size = sum(array.nbytes for array in reply.weights.values())
         return SiloRecord(
             **entry,
@@ -217,26 +248,26 @@ class Coordinator:
         )
 
     def _conclude_validation(
-        self, task: ValidateTask, intake: Intake, replies: Iterable[Reply], failures: Mapping[str, str]
+        self, task: ValidateTask, check: ReplyCheck, replies: Iterable[Reply], failures: Mapping[str, str]
     ) -> tuple[RoundRecord, str | None]:
-        found = [r for r in intake.accepted(replies, failures) if isinstance(r, ValidateReply)]
+        found = [r for r in check.accepted(replies, failures) if isinstance(r, ValidateReply)]
         validation = summarise(found)
         problem = self._shortage("the last validation", len(found))
         if problem is None:
             if self._selection.offer(self.round, validation):
                 self._best = self._current
             self.stopped = f"all {self.round} rounds are done"
-        return self._record(task, intake, {r.silo: SiloRecord() for r in found}, validation), problem
+        return self._record(task, check, {r.silo: SiloRecord() for r in found}, validation), problem
 
     def _record(
         self,
         task: TrainTask | ValidateTask,
-        intake: Intake,
+        check: ReplyCheck,
         silos: Mapping[str, SiloRecord],
         validation: RoundScore | None,
         **more: Any,
     ) -> RoundRecord:
-        refused = {name: SiloRecord(refused=reason) for name, reason in intake.refused.items()}
+        refused = {name: SiloRecord(refused=reason) for name, reason in check.refused.items()}
         return RoundRecord(
             kind="train" if isinstance(task, TrainTask) else "validate",
             id=task.id,
@@ -244,7 +275,7 @@ class Coordinator:
             attempt=self._attempt + 1,
             validation=validation,
             silos=dict(sorted((refused | dict(silos)).items())),
-            surplus=tuple(intake.surplus),
+            surplus=tuple(check.surplus),
             bootstrap=self.bootstrap if task.round == 1 else None,
             **more,
         )
@@ -268,7 +299,7 @@ class Coordinator:
             "best_round": self._selection.best_round,
             "best_score": self._selection.best_score,
             "bootstrap": self._bootstrap.state(),
-            "release": self._release.state(),
+            "privacy": self._publisher.state(),
             "watch": self._watch.state(),
         }
         arrays: Arrays = {"current": self._current.copy(), "best": self._best.copy()}
@@ -289,7 +320,7 @@ class Coordinator:
         self._selection.best_round = int(facts["best_round"])
         self._selection.best_score = facts["best_score"]
         self._bootstrap.restore(facts["bootstrap"])
-        self._release.restore(facts["release"])
+        self._publisher.restore(facts["privacy"])
         self._watch.restore(facts["watch"])
         self._current = np.array(arrays["current"], dtype=np.float32)
         self._best = np.array(arrays["best"], dtype=np.float32)
@@ -304,7 +335,7 @@ def _reference_seed(seed: int) -> int:
     return int.from_bytes(digest[:7], "big")
 
 
-def _reasons(intake: Intake) -> str:
-    listed = sorted(intake.refused.items())
+def _reasons(check: ReplyCheck) -> str:
+    listed = sorted(check.refused.items())
     shown = "; ".join(f"{name}: {reason}" for name, reason in listed[:5])
     return f" ({shown}{'; ...' if len(listed) > 5 else ''})" if listed else ""

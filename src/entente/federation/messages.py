@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays, Bundle
 from entente.errors import RefusedError
+from entente.text import visible
 
 # ---- coordinator -> silo -------------------------------------------------------------------
 
@@ -144,6 +145,8 @@ class Update(Reply):
 
 
 Message = Task | Reply
+LARGEST = 2**64
+"""No integer in a message is larger: a masked count is taken modulo this."""
 KINDS: dict[str, type[Task] | type[Reply]] = {
     cls.kind: cls
     for cls in (
@@ -179,7 +182,7 @@ def unpack(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Mess
     kind = facts.get("kind")
     cls = KINDS.get(kind) if isinstance(kind, str) else None
     if cls is None:
-        raise RefusedError(f"unknown message kind {kind!r}")
+        raise RefusedError(f"unknown message kind {visible(kind, 50)!r}")
     values: dict[str, Any] = {}
     for item in fields(cls):
         if item.name == "weights":
@@ -194,9 +197,11 @@ def unpack(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Mess
 def _checked(kind: Any, name: str, wanted: str, value: Any) -> Any:
     if wanted == "bool" and isinstance(value, bool):
         return value
-    if wanted == "int" and isinstance(value, int) and not isinstance(value, bool):
+    if wanted == "int" and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST:
         return value
     if wanted == "float" and isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise RefusedError(f"{kind}: field {name!r} is out of range")
         if math.isfinite(value):
             return float(value)
         raise RefusedError(f"{kind}: field {name!r} is not finite")

@@ -11,10 +11,12 @@ from entente.errors import StorageError
 from entente.federation.coordinator import Coordinator
 from entente.federation.messages import Reply, Task
 from entente.federation.records import RoundRecord
+from entente.federation.reply_check import LONGEST_REASON
 from entente.runs.folder import RunFolder
 from entente.runs.records import TrainingRecord
 from entente.runtime.assembly import initial_model
 from entente.runtime.transport import Transport
+from entente.text import visible
 
 Watcher = Callable[[RoundRecord], None]
 """Told of every round's record as soon as it is complete."""
@@ -75,7 +77,8 @@ def run(coordinator: Coordinator, transport: Transport, journal: Journal) -> boo
     while (task := coordinator.next_task()) is not None:
         if not transport.ready():
             return False
-        replies, missing = transport.ask(task, coordinator.config.deadline)
+        replies, reasons = transport.ask(task, coordinator.config.deadline)
+        missing = {name: visible(reason, LONGEST_REASON) for name, reason in reasons.items()}
         journal.answered(task, missing)
         record = coordinator.conclude(replies, missing)
         journal.step(Step(task, replies, missing, record), coordinator, transport)

@@ -169,6 +169,11 @@ class Aggregator(ABC):
         """The next global model w_{i+1}; w_i itself when nothing was added."""
 
     @property
+    def step_limit(self) -> float:
+        """Updates longer than this times the round's median do not reach the rule; 0 = no limit."""
+        return 0.0
+
+    @property
     def proximal(self) -> float:
         """FedProx's mu for the silos; 0 for every other rule."""
         return 0.0

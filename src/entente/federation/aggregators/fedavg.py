@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
+from entente.config import AggregationOptions
 from entente.federation.aggregators.base import Aggregator, Contribution, Credit, Vector
 from entente.federation.aggregators.streaming import Float64, Geometry, Summation, moved
+
+
+class StepLimitOptions(AggregationOptions):
+    """Settings of a rule that has no bound of its own on what one silo can do."""
+
+    step_limit: float = Field(default=20.0, ge=0)
+    """Refuse an update that is longer than this times the round's median; 0 = never (the paper's tables)."""
+
+
+class FedAvgOptions(StepLimitOptions):
+    """Settings of fedavg."""
+
+    rule: str = "fedavg"
 
 
 class WeightedMean(Aggregator):
@@ -34,6 +50,12 @@ class WeightedMean(Aggregator):
 class FedAvg(WeightedMean):
     name = "fedavg"
     summary = "Mean of the silos' models, every silo counting the same."
+    Options = FedAvgOptions
+    config: StepLimitOptions
+
+    @property
+    def step_limit(self) -> float:
+        return self.config.step_limit
 
     def influence(self, silos: int, clip: float | None) -> float | None:
         return None if clip is None else 2.0 * clip / silos

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from entente.federation.aggregators.base import Contribution
-from entente.federation.aggregators.fedavg import WeightedMean
+from entente.federation.aggregators.fedavg import StepLimitOptions, WeightedMean
+
+
+class FedAvgNOptions(StepLimitOptions):
+    """Settings of fedavg-n."""
+
+    rule: str = "fedavg-n"
 
 
 class FedAvgN(WeightedMean):
-    """Shares are the silos' own word, each held in [0, 1]; over the silos present they sum to 1."""
+    """Shares are the silos' own word: this rule trusts it, up to ten times the median of the others."""
 
     name = "fedavg-n"
     summary = "Mean weighted by n^k / n; every silo reveals its share of the hosts."
     needs_share = True
+    Options = FedAvgNOptions
+    config: FedAvgNOptions
+
+    @property
+    def step_limit(self) -> float:
+        return self.config.step_limit
 
     def weight(self, contribution: Contribution) -> float:
         return min(1.0, max(0.0, contribution.share))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from entente.config import AggregationOptions
-from entente.federation.aggregators.fedavg import FedAvg
+from entente.federation.aggregators.fedavg import FedAvg, FedAvgOptions
 
 
-class FedProxOptions(AggregationOptions):
+class FedProxOptions(FedAvgOptions):
     """Settings of fedprox."""
 
     rule: str = "fedprox"

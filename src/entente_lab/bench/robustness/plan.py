@@ -28,12 +28,12 @@ Part = Literal["clean", "paper's attack", "every attack", "who cheats", "full"]
 
 
 RULES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "fedavg": ("FedAVG", {AGGREGATION + "rule": "fedavg"}),
+    "fedavg": ("FedAVG", {AGGREGATION + "rule": "fedavg", AGGREGATION + "step_limit": 0.0}),
     "median": ("median", {AGGREGATION + "rule": "median"}),
     "trimmed-mean": ("trimmed mean", {AGGREGATION + "rule": "trimmed-mean"}),
     "multi-krum": ("Multi-Krum", {AGGREGATION + "rule": "multi-krum"}),
     "geometric-median": ("geometric median", {AGGREGATION + "rule": "geometric-median"}),
-    "entente-ub": ("Entente-UB", {AGGREGATION + "rule": "entente-ub"}),
+    "entente-ub": ("Entente-UB", {AGGREGATION + "rule": "entente-ub", AGGREGATION + "step_limit": 0.0}),
     "entente": ("Entente", {}),
     "entente-constant": ("Entente, M = 5", {AGGREGATION + "adaptive": False}),
     "entente-loose": (

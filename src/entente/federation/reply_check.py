@@ -20,6 +20,7 @@ from entente.federation.messages import (
 )
 from entente.federation.records import Surplus
 from entente.privacy.secure_sum import MODULUS, check_key
+from entente.text import visible
 
 ANSWERS: dict[str, type[Reply]] = {
     "key": KeyReply,
@@ -29,9 +30,12 @@ ANSWERS: dict[str, type[Reply]] = {
     "validate": ValidateReply,
 }
 NO_ANSWER = "no answer"
+LONGEST_REASON = 300
+MOST_SURPLUS = 100
+"""Refused replies beside the silos' own that a record names; a flood of them is only cut short."""
 
 
-class Intake:
+class ReplyCheck:
     """The replies to one task; `refused`: silos without an accepted reply, `surplus`: all else refused."""
 
     def __init__(self, task: Task, silos: Sequence[str], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -59,6 +63,9 @@ class Intake:
             except RefusedError as error:
                 self.refuse(name, error.what, answered)
                 continue
+            except Exception as error:  # whatever a silo sends, it is that silo's refusal and nobody else's
+                self.refuse(name, f"its answer could not be read ({type(error).__name__})", answered)
+                continue
             answered.add(name)
             self.refused.pop(name, None)
             while waiting and (waiting[0] in held or waiting[0] in failures):
@@ -67,13 +74,13 @@ class Intake:
         for name in sorted(held):
             yield held.pop(name)
         for name in set(self._silos) - answered - set(self.refused):
-            self.refused[name] = str(failures.get(name, NO_ANSWER))[:500]
+            self.refused[name] = visible(failures.get(name, NO_ANSWER), LONGEST_REASON)
 
     def refuse(self, name: str, reason: str, answered: Iterable[str] = ()) -> None:
         if name in self._silos and name not in answered:
-            self.refused[name] = reason[:500]
-        if name not in self._silos or name in answered:
-            self.surplus.append(Surplus(silo=name[:100], reason=reason[:500]))
+            self.refused[name] = visible(reason, LONGEST_REASON)
+        if (name not in self._silos or name in answered) and len(self.surplus) < MOST_SURPLUS:
+            self.surplus.append(Surplus(silo=visible(name, 100), reason=visible(reason, LONGEST_REASON)))
 
     def _checked(self, reply: Any) -> Reply:
         wanted = ANSWERS[self._task.kind]

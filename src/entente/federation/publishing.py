@@ -19,7 +19,7 @@ WEAK_SENSITIVITY = 0.001
 """The paper's M_qs for weak noise."""
 
 
-class Release:
+class Publisher:
     """What stands between a rule and the model that silos get to see."""
 
     def __init__(self, privacy: Privacy, rule: Aggregator, silos: int, seed: int) -> None:
