@@ -99,6 +99,18 @@ def test_nothing_is_stored_before_the_night_is_committed(
     assert detect(run, night, memory=memory).alerts == ()
 
 
+def test_a_night_without_events_keeps_what_every_silo_remembers(
+    run: RunFolder, experiment: Experiment, tmp_path: Path
+) -> None:
+    (last,) = nights(experiment, tmp_path, 3.0, 4.0)
+    first, second = RunFolder(tmp_path / "first"), RunFolder(tmp_path / "second")
+    detect(run, last).commit(first)
+    detect(run, last, memory=first).commit(second)
+    for silo in run.read_model()[1].thresholds:
+        assert second.read_state(silo).until == first.read_state(silo).until
+        assert second.read_state(silo).until > run.read_state(silo).until
+
+
 def test_a_silo_that_does_not_exist_is_named(run: RunFolder, experiment: Experiment, tmp_path: Path) -> None:
     (night,) = nights(experiment, tmp_path, 3.0, 4.0)
     with pytest.raises(UsageError, match="no silo 'mars'"):

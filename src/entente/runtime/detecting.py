@@ -79,6 +79,7 @@ def detect(
         name, graph, hosts, before = night.silo, night.graph, night.hosts, night.before
         if graph is None:
             findings.append(Finding(name, 0, 0, 0, 0))
+            memories[name] = before  # a new folder has to hold every silo's state
             continue
         detector = trained_detector(experiment, shape, models, night.judge)
         state = detector.initial_state(graph) if before.detector is None else before.detector
