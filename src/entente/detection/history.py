@@ -51,7 +51,7 @@ class History:
         self._pairs = _Groups(s * self._hosts + d, w)
         first = np.ones(len(s), dtype=bool)
         first[1:] = (s[1:] != s[:-1]) | (d[1:] != d[:-1])
-        self._by_source = _Groups(s, w, first)
+        self._by_source = _Activity(s, w, first)
         self._by_target = _Groups(d[first], w[first])
         self._reach = _Groups(s * 2 + own[d], w)
 
@@ -60,15 +60,14 @@ class History:
         return self._pairs.before(src * self._hosts + dst, window) > 0
 
     def novelty(self, window: int, src: int, dst: int) -> Novelty:
-        active, fresh = self._by_source.of(src)
-        starts, counts = np.unique(active, return_counts=True)
-        before = counts[starts < window]
-        now = active == window
+        starts, targets, new = self._by_source.of(src)
+        place = int(np.searchsorted(starts, window))
+        before, active = targets[:place], place < len(starts) and int(starts[place]) == window
         crosses = bool(self._own[src] != self._own[dst])
         return Novelty(
             pair_windows=self._pairs.before(src * self._hosts + dst, window),
-            targets_now=int(now.sum()),
-            new_targets_now=int((now & fresh).sum()),
+            targets_now=int(targets[place]) if active else 0,
+            new_targets_now=int(new[place]) if active else 0,
             targets_usual=float(np.median(before)) if len(before) else None,
             sources_before=self._by_target.before(dst, window),
             new_border=crosses and self._reach.before(src * 2 + int(self._own[dst]), window) == 0,
@@ -78,17 +77,33 @@ class History:
 class _Groups:
     """Windows by integer key, sorted, so that one alert costs a binary search."""
 
-    def __init__(self, key: Ints, window: Ints, flag: NDArray[np.bool_] | None = None) -> None:
+    def __init__(self, key: Ints, window: Ints) -> None:
         order = np.lexsort((window, key))
         self._key, self._window = key[order], window[order]
-        self._flag = np.zeros(len(key), dtype=bool) if flag is None else flag[order]
-
-    def of(self, key: int) -> tuple[Ints, NDArray[np.bool_]]:
-        span = slice(*np.searchsorted(self._key, (key, key + 1)).tolist())
-        return self._window[span], self._flag[span]
 
     def before(self, key: int, window: int) -> int:
-        return int(np.searchsorted(self.of(key)[0], window))
+        """How many windows of the key are earlier."""
+        low, high = np.searchsorted(self._key, (key, key + 1)).tolist()
+        return int(np.searchsorted(self._window[low:high], window))
+
+
+class _Activity:
+    """Per source and window: how many targets, and how many of them for the first time."""
+
+    def __init__(self, source: Ints, window: Ints, first: NDArray[np.bool_]) -> None:
+        order = np.lexsort((window, source))
+        source, window, first = source[order], window[order], first[order]
+        new = np.ones(len(source), dtype=bool)
+        new[1:] = (source[1:] != source[:-1]) | (window[1:] != window[:-1])
+        starts = np.flatnonzero(new)
+        self._source, self._window = source[starts], window[starts]
+        self._targets = np.diff(np.append(starts, len(source)))
+        self._new = np.add.reduceat(first, starts, dtype=np.int64) if len(starts) else starts
+
+    def of(self, source: int) -> tuple[Ints, Ints, Ints]:
+        """Windows in which the source was active, its targets there, and the new ones among them."""
+        span = slice(*np.searchsorted(self._source, (source, source + 1)).tolist())
+        return self._window[span], self._targets[span], self._new[span]
 
 
 def _distinct(s: Ints, d: Ints, w: Ints) -> tuple[Ints, Ints, Ints]:
