@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from entente.artifacts import encode_bundle, sealed_directory
+from entente.detection.budget import DayBudget
 from entente.detection.thresholds import Calibration
 from entente.errors import StorageError
 from entente.graphs.hosts import HostTable
@@ -23,16 +25,17 @@ def a_state(calibration: Calibration | None) -> SiloState:
         detector={"hidden": np.ones((2, 3), dtype=np.float32), "empty": np.zeros((0, 2), dtype=np.float32)},
         history=(np.array([0, 5]), np.array([0, 1], dtype=np.int32), np.array([1, 0], dtype=np.int32)),
         calibration=calibration,
+        budget=None if calibration is None else DayBudget(3, 2.5, 1),
     )
 
 
 @pytest.mark.parametrize("calibration", [None, Calibration(10, (0.5, 0.75))])
 def test_a_state_comes_back_as_it_was(tmp_path: Path, calibration: Calibration | None) -> None:
     state, folder = a_state(calibration), RunFolder(tmp_path)
-    assert not folder.has_state("a silo/with odd name")
-    folder.write_state("a silo/with odd name", state)
-    back = folder.read_state("a silo/with odd name")
-    assert (back.until, back.calibration) == (state.until, calibration)
+    assert not folder.states.has("a silo/with odd name")
+    folder.states.write({"a silo/with odd name": state})
+    back = folder.states.read("a silo/with odd name")
+    assert (back.until, back.calibration, back.budget) == (state.until, calibration, state.budget)
     assert back.detector is not None
     assert state.detector is not None
     assert back.detector.keys() == state.detector.keys()
@@ -59,3 +62,16 @@ def test_a_state_of_another_version_is_refused_with_a_remedy(tmp_path: Path) -> 
     with pytest.raises(StorageError, match="another version") as caught:
         SiloState.load(tmp_path / "state")
     assert "Train again" in (caught.value.remedy or "")
+
+
+def test_a_generation_keeps_the_silos_that_it_does_not_name_and_the_one_before_stays(tmp_path: Path) -> None:
+    states = RunFolder(tmp_path).states
+    assert states.recent() is None
+    states.write({"north": a_state(None), "south": a_state(None)})
+    for until in (8, 9):
+        states.write({"north": replace(a_state(None), until=until)})
+    assert (states.read("north").until, states.read("south").until) == (9, 7_200_000_000)
+    assert sorted(path.name for path in states.path.iterdir()) == ["00000002", "00000003"]
+    assert states.recent() == ()
+    with pytest.raises(StorageError, match="no state of silo 'west'"):
+        states.read("west")

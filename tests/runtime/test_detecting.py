@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyarrow import parquet
 
 from entente.config import Experiment, parse_experiment
 from entente.detection.table import read_table
 from entente.detectors.baselines.base import TIE
-from entente.errors import UsageError
+from entente.errors import StorageError, UsageError
 from entente.graphs.snapshots import read_timeline
 from entente.logs.events import load_events, write_events
 from entente.logs.schema import COLUMNS, MICROSECONDS
@@ -107,8 +109,8 @@ def test_a_night_without_events_keeps_what_every_silo_remembers(
     detect(run, last).commit(first)
     detect(run, last, memory=first).commit(second)
     for silo in run.read_model()[1].thresholds:
-        assert second.read_state(silo).until == first.read_state(silo).until
-        assert second.read_state(silo).until > run.read_state(silo).until
+        assert second.states.read(silo).until == first.states.read(silo).until
+        assert second.states.read(silo).until > run.states.read(silo).until
 
 
 def test_a_silo_that_does_not_exist_is_named(run: RunFolder, experiment: Experiment, tmp_path: Path) -> None:
@@ -139,6 +141,51 @@ def test_hosts_never_seen_before_are_scored_too(
     write_events(table.set_column(table.schema.get_field_index("src"), "src", renamed), tmp_path / "new")
     findings = detect(run, tmp_path / "new").findings
     assert sum(f.new_hosts for f in findings) > 0
+
+
+def test_all_silos_move_on_together_or_none_does(
+    run: RunFolder, experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = nights(experiment, tmp_path, 3.0, 3.5, 4.0)
+    memory = RunFolder(tmp_path / "memory")
+    detect(run, first, memory=memory).commit(memory)
+    night = detect(run, second, memory=memory)
+    written: list[Path] = []
+    write = parquet.write_table
+
+    def full(table: object, where: Path, **options: object) -> None:
+        written.append(where)
+        if len(written) > 1:
+            raise OSError(28, "No space left on device")
+        write(table, where, **options)
+
+    monkeypatch.setattr("entente.runs.state.parquet.write_table", full)
+    with pytest.raises(StorageError, match="No space left"):
+        night.commit(memory)
+    monkeypatch.undo()
+    assert detect(run, second, memory=memory).alerts == night.alerts
+    night.commit(memory)
+    assert {f.windows for f in detect(run, second, memory=memory).findings} == {0}
+
+
+def test_one_silo_alone_leaves_the_others_where_they_were(
+    run: RunFolder, experiment: Experiment, tmp_path: Path
+) -> None:
+    (night,) = nights(experiment, tmp_path, 3.0, 4.0)
+    memory = RunFolder(tmp_path / "memory")
+    detect(run, night, memory=memory).commit(memory)
+    name = sorted(run.card().thresholds)[0]
+    detect(run, night, [name]).commit(memory)
+    assert {f.windows for f in detect(run, night, memory=memory).findings} == {0}
+
+
+def test_a_folder_without_states_is_named(run: RunFolder, experiment: Experiment, tmp_path: Path) -> None:
+    (night,) = nights(experiment, tmp_path, 3.0, 4.0)
+    copy = RunFolder(tmp_path / "copy")
+    shutil.copytree(run.path, copy.path)
+    shutil.rmtree(copy.path / "state")
+    with pytest.raises(StorageError, match="has no state of silo"):
+        detect(copy, night)
 
 
 # ---- one alert, whoever asks ---------------------------------------------------------------

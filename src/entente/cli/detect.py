@@ -47,6 +47,7 @@ def detect(
     """
     from entente.artifacts import check_writable
     from entente.detection.sinks import create
+    from entente.logs.store import time_text
     from entente.runs.folder import RunFolder
     from entente.runtime.detecting import detect as find
 
@@ -72,7 +73,7 @@ def detect(
     console = results()
     for f in night.findings:
         line = f"{f.alerts} alerts of {f.edges:,} edges in {f.windows} windows, {f.new_hosts} new hosts"
-        console.print(f"{f.silo}: {line if f.windows else 'no event after what was scored already'}")
+        console.print(f"{f.silo}: {line if f.windows else f'no event after {time_text(f.until)}'}")
     for reason, count in sorted(night.excluded.items()):
         console.print(f"above the threshold, but not raised: {count} {EXCLUDED[reason]}")
     console.print(f"alerts: {len(night.alerts)} -> {out}")

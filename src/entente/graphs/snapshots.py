@@ -14,6 +14,7 @@ from entente.graphs.merging import Edges, Merger
 from entente.graphs.temporal import Float32, Int32, Int64
 from entente.logs.events import read_manifest
 from entente.logs.schema import MICROSECONDS
+from entente.logs.store import time_text
 
 MAX_WINDOWS = 10_000_000
 
@@ -68,7 +69,7 @@ def read_timeline(
         raise GraphError(
             "no event lies between start and end",
             where=events,
-            remedy=f"Events cover seconds {manifest.first_time / 1e6:.0f} to {manifest.last_time / 1e6:.0f}.",
+            remedy=f"Events cover {time_text(manifest.first_time)} to {time_text(manifest.last_time)}.",
         )
     if windows > MAX_WINDOWS:
         raise GraphError(

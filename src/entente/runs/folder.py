@@ -23,7 +23,7 @@ from entente.config import Experiment, load_experiment, to_toml
 from entente.errors import StorageError, UsageError
 from entente.federation.records import RoundRecord
 from entente.runs.records import ModelCard, RunMetrics, parse
-from entente.runs.state import SiloState
+from entente.runs.states import States
 from entente.runs.steps import Checkpoints, silo_file
 
 EXPERIMENT, ROUNDS, METRICS = "experiment.toml", "rounds.jsonl", "metrics.json"
@@ -127,18 +127,10 @@ class RunFolder:
 
     # ---- silos -----------------------------------------------------------------------------
 
-    def write_state(self, silo: str, state: SiloState) -> None:
-        """Keep what a silo remembers, so that detection goes on from there."""
-        state.store(self._state(silo))
-
-    def has_state(self, silo: str) -> bool:
-        return self._state(silo).exists()
-
-    def read_state(self, silo: str) -> SiloState:
-        return SiloState.load(self._state(silo))
-
-    def _state(self, silo: str) -> Path:
-        return self.path / "state" / silo_file(silo)
+    @property
+    def states(self) -> States:
+        """What silos remember after the last window, so that detection goes on from there."""
+        return States(self.path / "state")
 
 
 def _line(record: RoundRecord) -> str:

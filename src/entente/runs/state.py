@@ -9,6 +9,7 @@ import numpy as np
 from pyarrow import parquet
 
 from entente.artifacts import Arrays, check_sealed, encode_bundle, read_bundle, sealed_directory
+from entente.detection.budget import DayBudget
 from entente.detection.history import Edges
 from entente.detection.thresholds import Calibration
 from entente.errors import StorageError
@@ -38,11 +39,14 @@ class SiloState:
     """The edges seen last, with which alerts explain themselves."""
     calibration: Calibration | None = None
     """How benign validation edges scored; None where nothing was validated."""
+    budget: DayBudget | None = None
+    """What the last day has left of `detection.alerts_per_day`, where that is set."""
 
     def store(self, path: Path) -> None:
         """Replace the directory `path`, whole or not at all."""
         calibration = None if self.calibration is None else self.calibration.as_dict()
-        facts = {"version": VERSION, "until": self.until, "calibration": calibration}
+        budget = None if self.budget is None else self.budget.as_dict()
+        facts = {"version": VERSION, "until": self.until, "calibration": calibration, "budget": budget}
         arrays = {f"{DETECTOR}{name}": array for name, array in (self.detector or {}).items()}
         arrays |= dict(zip(HISTORY, self.history, strict=True))
         with sealed_directory(path) as folder:
@@ -60,7 +64,7 @@ class SiloState:
                 where=path,
                 remedy="Train again with this version, and begin with a new --state folder.",
             )
-        calibration = facts["calibration"]
+        calibration, budget = facts["calibration"], facts["budget"]
         window, src, dst = (arrays[name] for name in HISTORY)
         return cls(
             until=int(facts["until"]),
@@ -72,4 +76,5 @@ class SiloState:
             },
             history=(window, src, dst),
             calibration=None if calibration is None else Calibration.from_dict(calibration),
+            budget=None if budget is None else DayBudget.from_dict(budget),
         )

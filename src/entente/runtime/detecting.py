@@ -14,7 +14,6 @@ from entente.detection.history import Edges
 from entente.detection.incidents import still_open
 from entente.detection.policy import AlertPolicy
 from entente.detection.raising import joined, raise_alerts
-from entente.detection.table import read_table, write_table
 from entente.runs.folder import RunFolder
 from entente.runs.state import SiloState
 from entente.runtime.assembly import trained_detector
@@ -22,8 +21,6 @@ from entente.runtime.evaluation import edge_columns, score_columns
 from entente.runtime.evidence import complete
 from entente.runtime.nights import NightRequest, nights
 
-RECENT = "recent.parquet"
-"""Of a folder that `Night.commit` writes: alerts of the last hours."""
 REMEMBERED = 2_000_000
 """Edges that a silo keeps to explain later alerts with: about two weeks at LANL's size."""
 
@@ -37,6 +34,7 @@ class Finding:
     edges: int
     windows: int
     new_hosts: int
+    until: int  # end of the last window that was scored, microseconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,10 +48,9 @@ class Night:
     recent: tuple[Alert, ...]  # of the last hours, which later alerts may continue
 
     def commit(self, keep: RunFolder) -> None:
-        """Go on from here next time. Call it after the alerts are written, else they are lost."""
-        for name, memory in self.memory.items():
-            keep.write_state(name, memory)
-        write_table(keep.path / RECENT, self.recent, {})
+        """Go on from here next time, all silos together. Call it after the alerts are written."""
+        if self.memory:
+            keep.states.write(self.memory, self.recent)
 
 
 def detect(
@@ -78,7 +75,7 @@ def detect(
     for night in nights(request, experiment, shape, sorted(thresholds)):
         name, graph, hosts, before = night.silo, night.graph, night.hosts, night.before
         if graph is None:
-            findings.append(Finding(name, 0, 0, 0, 0))
+            findings.append(Finding(name, 0, 0, 0, 0, night.until))
             memories[name] = before  # a new folder has to hold every silo's state
             continue
         detector = trained_detector(experiment, shape, models, night.judge)
@@ -91,11 +88,12 @@ def detect(
             policy,
             before.calibration,
             partial(detector.explain, graph, state),
+            before.budget,
         )
         seen = recent_edges(before.history, edge_columns(graph))
-        memories[name] = SiloState(night.until, hosts, after, seen, before.calibration)
+        memories[name] = SiloState(night.until, hosts, after, seen, before.calibration, found.budget)
         raised.append(found)
-        counts = (len(found.alerts), graph.num_edges, graph.num_windows, night.new_hosts)
+        counts = (len(found.alerts), graph.num_edges, graph.num_windows, night.new_hosts, night.until)
         findings.append(Finding(name, *counts))
     earlier = _earlier(run, memory)
     table = joined(raised)
@@ -106,10 +104,8 @@ def detect(
 
 def _earlier(run: RunFolder, memory: RunFolder | None) -> tuple[Alert, ...]:
     """The alerts before this night whose incidents may go on."""
-    stored = run.path / "alerts.parquet"
-    if memory is not None and (memory.path / RECENT).is_file():
-        stored = memory.path / RECENT
-    return read_table(stored).alerts if stored.is_file() else ()
+    remembered = memory.states.recent() if memory is not None else None
+    return (run.states.recent() or ()) if remembered is None else remembered
 
 
 def recent_edges(*parts: Edges) -> Edges:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from entente.config import Detection
 from entente.detection.history import Edges
 from entente.detection.policy import AlertPolicy
-from entente.detection.raising import joined, raise_alerts
+from entente.detection.raising import Raised, raise_alerts
 from entente.detection.scored import ScoredEdges, unite
-from entente.detection.table import AlertTable
 from entente.detection.thresholds import Calibration, learn_threshold
 from entente.detectors import baseline
 from entente.detectors.base import Detector, GraphShape, State
@@ -66,11 +65,13 @@ def evaluate_models(dataset: Dataset, detectors: Mapping[str, Detector], detecti
     )
 
 
-def raise_from(dataset: Dataset, evaluation: Evaluation, detectors: Mapping[str, Detector]) -> AlertTable:
-    """The alerts of the test windows, each silo's by its own history."""
+def raise_from(
+    dataset: Dataset, evaluation: Evaluation, detectors: Mapping[str, Detector]
+) -> dict[str, Raised]:
+    """The alerts of the test windows by silo, each silo's by its own history."""
     policy = AlertPolicy(evaluation.detection.alerts_per_day, evaluation.detection.exclude)
-    raised = [
-        raise_alerts(
+    return {
+        name: raise_alerts(
             evaluation.scored[name],
             silo.hosts.own,
             [edge_columns(silo.train), edge_columns(silo.validation)],
@@ -79,8 +80,7 @@ def raise_from(dataset: Dataset, evaluation: Evaluation, detectors: Mapping[str,
             partial(detectors[name].explain, silo.test, evaluation.before[name]),
         )
         for name, silo in dataset.silos.items()
-    ]
-    return joined(raised)
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

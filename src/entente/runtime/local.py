@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from entente.artifacts import Arrays
 from entente.config import Experiment
+from entente.detection.budget import DayBudget
+from entente.detection.incidents import still_open
+from entente.detection.raising import joined
 from entente.detection.scores import write_scores
 from entente.detection.table import write_table
 from entente.detectors import reference_baselines
@@ -16,7 +19,7 @@ from entente.graphs.identity import collisions
 from entente.runs.folder import RunFolder
 from entente.runs.records import ModelCard, RunMetrics, TrainingRecord
 from entente.runs.state import SiloState
-from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
+from entente.runtime.assembly import Dataset, SiloData, initial_model, load_dataset, trained_detector
 from entente.runtime.detecting import recent_edges
 from entente.runtime.evaluation import Evaluation, edge_columns, evaluate_models, evaluate_rule, raise_from
 from entente.runtime.evidence import complete
@@ -82,22 +85,28 @@ def finish(
         stand_ins=dict.fromkeys(participants.silos, participants.make),
     )
     folder.write_model(models, card)
-    for name, silo in dataset.silos.items():
-        test = silo.test
-        state = SiloState(
-            until=test.start + test.width * test.num_windows,
-            hosts=silo.hosts,
-            detector=evaluation.states[name],
-            history=recent_edges(*map(edge_columns, (silo.train, silo.validation, test))),
-            calibration=evaluation.calibrations[name],
-        )
-        folder.write_state(name, state)
     write_scores(folder.path / "scores.parquet", evaluation.scored.values())
-    table = raise_from(dataset, evaluation, detectors)
+    raised = raise_from(dataset, evaluation, detectors)
+    table = joined(list(raised.values()))
     alerts = complete(table.alerts, experiment.data.events)
     write_table(folder.path / "alerts.parquet", alerts, table.excluded)
+    states = {n: _state(silo, evaluation, raised[n].budget) for n, silo in dataset.silos.items()}
+    folder.states.write(states, still_open(alerts))
     folder.write_metrics(metrics)
     return Run(folder, models, evaluation, metrics, card)
+
+
+def _state(silo: SiloData, evaluation: Evaluation, budget: DayBudget | None) -> SiloState:
+    """What the silo goes on from after the test windows."""
+    test = silo.test
+    return SiloState(
+        until=test.start + test.width * test.num_windows,
+        hosts=silo.hosts,
+        detector=evaluation.states[silo.name],
+        history=recent_edges(*map(edge_columns, (silo.train, silo.validation, test))),
+        calibration=evaluation.calibrations[silo.name],
+        budget=budget,
+    )
 
 
 def fit(

@@ -62,7 +62,7 @@ class NightRequest:
 def read_past(request: NightRequest, silo: str) -> SiloState:
     """What the silo remembers, in the given memory or else in the run."""
     memory = request.memory
-    return (memory if memory is not None and memory.has_state(silo) else request.run).read_state(silo)
+    return (memory if memory is not None and memory.states.has(silo) else request.run).states.read(silo)
 
 
 def nights(
@@ -101,8 +101,8 @@ def nights(
 
 def _past_of_nobody(request: NightRequest, until: int, shape: GraphShape) -> SiloState:
     """What is remembered of hosts without an owner; at first nothing."""
-    if request.memory is not None and request.memory.has_state(UNASSIGNED):
-        return request.memory.read_state(UNASSIGNED)
+    if request.memory is not None and request.memory.states.has(UNASSIGNED):
+        return request.memory.states.read(UNASSIGNED)
     return SiloState(until, HostTable.empty(shape.rows_per_host))
 
 

@@ -18,7 +18,7 @@ from entente.runtime.detecting import Night, detect
 from entente.service.config import Watch
 from entente.service.loop import Outcome
 
-COPIED = ("experiment.toml", "model.json", "model.safetensors", "alerts.parquet")
+COPIED = ("experiment.toml", "model.json", "model.safetensors")
 ENOUGH = 10_000
 """Edges before drift is worth a figure."""
 

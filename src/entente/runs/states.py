@@ -1,0 +1,69 @@
+"""The states of a run's silos on disk: all of them move on together, or none does.
+
+`state/` holds numbered generations. A generation has a sealed directory per silo and the alerts of the last
+hours; it appears by one rename, and the highest number counts. The one before it is kept.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from entente.artifacts import replacing_directory
+from entente.detection.alerts import Alert
+from entente.detection.table import read_table, write_table
+from entente.errors import StorageError
+from entente.runs.state import SiloState
+from entente.runs.steps import silo_file
+
+KEPT = 2
+RECENT = "recent.parquet"
+
+
+class States:
+    """The generations of one folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, states: Mapping[str, SiloState], recent: Sequence[Alert] = ()) -> None:
+        """A new generation: these silos as given, all others as they were, and alerts of the last hours."""
+        numbers = self._numbers()
+        former = self._folder(numbers[-1]) if numbers else None
+        with replacing_directory(self._folder(numbers[-1] + 1 if numbers else 1)) as folder:
+            for name, state in states.items():
+                state.store(folder / silo_file(name))
+            for other in former.glob("silo-*") if former is not None else ():
+                if not (folder / other.name).exists():
+                    shutil.copytree(other, folder / other.name)
+            write_table(folder / RECENT, recent, {})
+        for number in numbers[: 1 - KEPT]:
+            shutil.rmtree(self._folder(number), ignore_errors=True)
+
+    def has(self, silo: str) -> bool:
+        return self._silo(silo).is_dir()
+
+    def read(self, silo: str) -> SiloState:
+        """What `write` was given for the silo; StorageError if it is not there or not as it was written."""
+        if not self.has(silo):
+            raise StorageError(
+                f"has no state of silo {silo!r}",
+                where=self.path,
+                remedy="Finish the run with --resume; a run of another version has to be made again.",
+            )
+        return SiloState.load(self._silo(silo))
+
+    def recent(self) -> tuple[Alert, ...] | None:
+        """The alerts of the last hours of the last generation; None before the first."""
+        numbers = self._numbers()
+        return read_table(self._folder(numbers[-1]) / RECENT).alerts if numbers else None
+
+    def _silo(self, silo: str) -> Path:
+        return self._folder(max(self._numbers(), default=0)) / silo_file(silo)
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(path.name) for path in self.path.glob("[0-9]*") if path.name.isdigit())
+
+    def _folder(self, number: int) -> Path:
+        return self.path / f"{number:08d}"
