@@ -185,6 +185,9 @@ def robustness(
     seeds: Seeds = 5,
     quick: Quick = False,
     full: Annotated[bool, typer.Option("--full", help="The whole grid; days.")] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Only the paper's attack tables, in its own settings.")
+    ] = False,
     data: Data = None,
     only: Only = None,
     workers: Workers = 2,
@@ -199,11 +202,17 @@ def robustness(
     Labels for --only: dataset, part, rule, attack, silos, p, gamma, seed.
 
     Example: entente bench robustness --quick --seeds 1 --out bench
+    or, with the original data: entente bench robustness --paper --data lanl=lanl --data optc=optc --out bench
     """
     from entente_lab.bench.robustness.plan import run
 
     _show(
-        run(_request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet), full=full), as_json
+        run(
+            _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet),
+            full=full,
+            paper=paper,
+        ),
+        as_json,
     )
 
 

@@ -67,6 +67,11 @@ class Attacker(ABC):
         """Edges that it added to its training graph, over all windows."""
         return self.poisoned.num_edges - self.scene.graph.num_edges
 
+    @property
+    def poisoned_windows(self) -> int:
+        """Training windows that it adds edges to."""
+        return 0
+
     def targets(self) -> Pairs:
         """The malicious pairs this silo works for."""
         return malicious_pairs(self.scene.future)

@@ -37,6 +37,11 @@ def malicious_pairs(future: TemporalGraph) -> Pairs:
     return Pairs(pairs[:, 0].astype(np.int32), pairs[:, 1].astype(np.int32))
 
 
+def poisoned_windows(graph: TemporalGraph, p: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Which windows are poisoned: each with probability `p`."""
+    return rng.random(graph.num_windows) < p
+
+
 def inject(
     graph: TemporalGraph, pairs: Pairs, p: float, rng: np.random.Generator, *, only_active: bool = True
 ) -> TemporalGraph:
@@ -47,7 +52,7 @@ def inject(
     pairs = pairs.among(graph)
     if not len(pairs) or not graph.num_edges:
         return graph
-    wanted = np.repeat(rng.random(graph.num_windows)[:, None] < p, len(pairs), axis=1)
+    wanted = np.repeat(poisoned_windows(graph, p, rng)[:, None], len(pairs), axis=1)
     if only_active:
         wanted &= active(graph, pairs.src) & active(graph, pairs.dst)
     at, which = np.nonzero(wanted)

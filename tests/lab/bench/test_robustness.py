@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from entente.federation.aggregators import available as aggregators
 from entente.federation.records import RoundRecord
-from entente_lab.attacks import available
+from entente.runtime.assembly import load_dataset
+from entente_lab.attacks import Attack, attackers, available
 from entente_lab.bench.cells import Cell, Record, Row
 from entente_lab.bench.document import Table, to_html, to_markdown
 from entente_lab.bench.events import Prepared
 from entente_lab.bench.methods import change
+from entente_lab.bench.robustness.cutoff import meeting_point
 from entente_lab.bench.robustness.figures import aftermath
-from entente_lab.bench.robustness.measure import measure_attack, watched
+from entente_lab.bench.robustness.measure import cost, measure_attack, watched
 from entente_lab.bench.robustness.page import draw
-from entente_lab.bench.robustness.plan import GAMMAS, PAPER_STEPS, RULES, SHARES, THREATS, Lab, busiest
+from entente_lab.bench.robustness.plan import (
+    GAMMAS,
+    KS,
+    PAPER_STEPS,
+    PUBLISHED,
+    RULES,
+    SHARES,
+    THREATS,
+    K,
+    Lab,
+    busiest,
+)
 
 
 @pytest.fixture(scope="module")
@@ -118,11 +135,11 @@ def record_of(cell: Cell, outcome: dict[str, Any], status: Any = "done") -> Reco
 def test_a_cell_has_the_attackers_gain_and_the_clean_view_beside_it(measured: list[Row], lab: Lab) -> None:
     clean, attacked = measured[0][1], measured[1][1]
     assert {"", *lab.order} <= set(clean.outcome["views"])
-    assert clean.values["epm"] == 0.0
+    assert clean.values["epm"] == clean.values["epm_paper"] == 0.0
     assert (attacked.values["epm"] or 0) > 0
     for record in (clean, attacked):
         assert record.values["finite"] == 1.0
-        for name in ("sr", "sr_loose", "honest_sr", "auc", "honest_auc", "recall_at_10"):
+        for name in ("sr", "sr_loose", "sr_euler", "honest_sr", "auc", "honest_auc", "recall_at_10"):
             assert 0.0 <= (record.values[name] or 0.0) <= 1.0
         # A looser threshold never hides more.
         assert (record.values["sr_loose"] or 0) <= (record.values["sr"] or 0)
@@ -181,3 +198,66 @@ def test_warnings_are_counted_for_and_against() -> None:
     rounds = [record(1), record(2, "a: loud since round 1"), record(3, "a: loud since round 1", "c: idle")]
     assert watched(rounds, ("a",), 4) == {"warned": 1.0, "warned_round": 2.0, "accused": pytest.approx(1 / 3)}
     assert watched(rounds, (), 4)["accused"] == 0.5
+
+
+def test_the_papers_tables_are_its_settings_every_step_each_silo_and_each_pair(lab: Lab) -> None:
+    cells = lab.papers_tables()
+    lanl = {(0.25, 5.0), (0.5, 5.0), (0.5, 25.0), (0.75, 25.0), (1.0, 100.0)}
+    optc = {(0.1, 2.0), (0.25, 5.0), (0.5, 10.0), (1.0, 100.0), (0.5, 5.0), (1.0, 25.0)}
+    for rule in PUBLISHED:
+        steps = {(c.labels["p"], c.labels["gamma"]) for c in cells if c.labels["rule"] == rule}
+        assert lanl | optc <= steps
+    who = {c.labels["silos"] for c in cells if c.labels["part"] == "who cheats"}
+    assert who == {"+".join(group) for group in lab.groups()}
+    for cell in cells:
+        assert cell.experiment.detector.name == "lab-euler"
+        assert cell.experiment.federation.epochs == 1
+        assert cell.experiment.federation.rounds == 30
+    assert (KS.get("lanl", K), KS.get("optc", K)) == (4, 3)
+
+
+def test_epm_as_the_paper_counts_is_the_number_of_poisoned_windows(lab: Lab) -> None:
+    for p in (1.0, 0.5):
+        cell = lab.attacked("paper's attack", "entente-paper", "replay", {"p": p, "gamma": 5.0})
+        dataset = load_dataset(cell.experiment)
+        attack = Attack.model_validate(cell.options["attack"])
+        found = cost(cell.experiment, dataset, attackers(attack))
+        windows = next(iter(dataset.silos.values())).train.num_windows
+        assert found["epm_paper"] == windows if p == 1.0 else 0 < found["epm_paper"] < windows
+        assert found["epm"] <= found["epm_paper"]
+
+
+scores = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=30)
+
+
+@given(scores, scores)
+def test_eulers_threshold_is_where_weighted_rates_meet(edges: list[float], others: list[float]) -> None:
+    def gap(threshold: float) -> float:
+        tpr = sum(score <= threshold for score in edges) / len(edges)
+        fpr = sum(score <= threshold for score in others) / len(others)
+        return abs(0.4 * tpr - 0.6 * (1 - fpr))
+
+    found = meeting_point(np.array(edges, dtype=np.float32), np.array(others, dtype=np.float32))
+    assert found is not None
+    assert gap(found) == pytest.approx(min(gap(score) for score in {*edges, *others}))
+
+
+def test_eulers_threshold_lies_between_known_edges_and_pairs_that_are_not() -> None:
+    rng = np.random.default_rng(0)
+    found = meeting_point(
+        rng.normal(0, 1, 5000).astype(np.float32), rng.normal(4, 1, 5000).astype(np.float32)
+    )
+    assert found is not None
+    assert 0.0 < found < 4.0
+    assert meeting_point(np.empty(0, dtype=np.float32), np.ones(3, dtype=np.float32)) is None
+
+
+def test_epsilon_by_the_papers_formula_stands_beside_the_accountants(lab: Lab, tmp_path: Path) -> None:
+    for rule, certain in (("entente-cdp", True), ("entente-weak-dp", False)):
+        cell = lab.clean(rule)
+        values = measure_attack(short(cell), {}, tmp_path / rule)["values"]
+        privacy, silos = cell.experiment.privacy, len(lab.prepared.sizes)
+        sensitivity = 2 * (0.8 + 0.2 * 5.0) * 5.0 / silos if certain else 0.001
+        expected = silos * sensitivity * math.sqrt(2 * math.log(1 / privacy.delta)) / privacy.sigma
+        assert values["epsilon_paper"] == pytest.approx(expected)
+        assert (values["epsilon"] is not None) == certain

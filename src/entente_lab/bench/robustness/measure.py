@@ -7,7 +7,8 @@ for every set of silos that may cheat, so that an attacked run always stands bes
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -29,6 +30,7 @@ from entente.runtime.participants import Participants
 from entente_lab.attacks import Attack, attackers
 from entente_lab.attacks.base import Attacker
 from entente_lab.bench.measure import cell_folder, shortened, training_facts
+from entente_lab.bench.robustness.cutoff import euler_threshold
 
 LOOSE = 0.05
 """Share of false alarms of the second, looser threshold: at 0.001 a clean model misses most edges already,
@@ -64,7 +66,7 @@ def measure_attack(experiment: Experiment, options: Mapping[str, Any], work: Pat
     values |= {"best_round": facts["best_round"], "rounds": facts["rounds"]}
     values |= views.get("", {})
     values |= {f"honest_{name}": figure for name, figure in views.get("+".join(liars), {}).items()}
-    values |= watched(rounds, liars, len(dataset.silos))
+    values |= watched(rounds, liars, len(dataset.silos)) | guarantee(experiment, rounds, len(dataset.silos))
     return {
         "values": values,
         "views": views,
@@ -75,14 +77,20 @@ def measure_attack(experiment: Experiment, options: Mapping[str, Any], work: Pat
 
 
 def cost(experiment: Experiment, dataset: Dataset, participants: Participants) -> dict[str, float]:
-    """What the attack injects: edges over all windows, and per malicious pair (EPM)."""
-    injected, pairs = 0, 0
+    """What the attack injects: edges over all windows, and per malicious pair (EPM).
+
+    `epm_paper` counts as the paper does: every malicious pair once in every poisoned window, whether or not
+    its hosts are there (its 80 on LANL are all 80 training windows).
+    """
+    injected, pairs, counted = 0, 0, 0
     for name in participants.silos:
         silo = participants.build(experiment, dataset, name)
         if isinstance(silo, Attacker):
             injected += silo.injected
             pairs += len(silo.targets())
-    return {"injected": float(injected), "epm": injected / pairs if pairs else 0.0}
+            counted += silo.poisoned_windows * len(silo.targets())
+    whole = max(pairs, 1)
+    return {"injected": float(injected), "epm": injected / whole, "epm_paper": counted / whole}
 
 
 def judge(
@@ -90,7 +98,7 @@ def judge(
 ) -> dict[str, dict[str, float | None]]:
     """Figures over all silos ("") and without those that cheat (their names, joined by +)."""
     levels = (experiment.detection.false_alarms, LOOSE)
-    strict, loose = score_at(dataset, detectors, levels)
+    strict, loose, eulers = score_at(dataset, detectors, levels, seed=experiment.seed)
     rules = {name: baseline(LOCAL_BASELINE, dataset.shape) for name in dataset.silos}
     local = [
         either(one, other)
@@ -105,7 +113,7 @@ def judge(
         honest = [name for name in dataset.silos if name not in group]
         if honest:
             parts = [[scored[n] for n in honest] for scored in (strict, loose, *local)]
-            found["+".join(group)] = figures(*parts)
+            found["+".join(group)] = figures(*parts) | {"sr_euler": missed([eulers[n] for n in honest])}
     return found
 
 
@@ -140,14 +148,17 @@ def either(model: Mapping[str, ScoredEdges], baseline: Mapping[str, ScoredEdges]
 
 
 def score_at(
-    dataset: Dataset, detectors: Mapping[str, Detector], levels: Iterable[float]
+    dataset: Dataset, detectors: Mapping[str, Detector], levels: Sequence[float], seed: int | None = None
 ) -> list[dict[str, ScoredEdges]]:
-    """Every silo's scored test edges, once per share of false alarms that its threshold is learnt for."""
-    found: list[dict[str, ScoredEdges]] = [{} for _ in levels]
+    """Every silo's scored test edges, once per share of false alarms that its threshold is learnt for.
+
+    With a seed also, as the last, at Euler's own threshold.
+    """
+    found: list[dict[str, ScoredEdges]] = [{} for _ in range(len(levels) + (seed is not None))]
     for name, silo in dataset.silos.items():
         detector = detectors[name]
-        trained, state = detector.score(silo.train, detector.initial_state(silo.train))
-        seen, state = detector.score(silo.validation, state)
+        trained, warm = detector.score(silo.train, detector.initial_state(silo.train))
+        seen, state = detector.score(silo.validation, warm)
         scores, _ = detector.score(silo.test, state)
         if not all(np.isfinite(part).all() for part in (trained, seen, scores)):
             raise DetectorError(f"scores of silo {name!r} are not finite")
@@ -155,7 +166,22 @@ def score_at(
         for place, level in enumerate(levels):
             threshold = learn_threshold(benign, level) if len(benign) else NEVER
             found[place][name] = label_scores(silo, scores, threshold)
+        if seed is not None:
+            graph, start = (silo.validation, warm) if len(seen) else (silo.train, None)
+            begin = detector.initial_state(silo.train) if start is None else start
+            cutoff = euler_threshold(detector, graph, begin, seed)
+            found[-1][name] = label_scores(silo, scores, NEVER if cutoff is None else cutoff)
     return found
+
+
+def guarantee(experiment: Experiment, rounds: Sequence[RoundRecord], silos: int) -> dict[str, float | None]:
+    """Epsilon by the accountant, and by the paper's formula K M_qs sqrt(R ln(1/delta)) / sigma."""
+    released = [record.privacy for record in rounds if record.privacy is not None]
+    last = released[-1] if released else None
+    if last is None or last.sensitivity is None or not last.sigma:
+        return {}
+    spread = math.sqrt(len(released) * math.log(1.0 / experiment.privacy.delta))
+    return {"epsilon": last.epsilon, "epsilon_paper": silos * last.sensitivity * spread / last.sigma}
 
 
 def watched(rounds: Iterable[RoundRecord], liars: Collection[str], silos: int) -> dict[str, float | None]:

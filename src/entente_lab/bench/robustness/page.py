@@ -36,6 +36,7 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
         blocks += papers_attack(part, facts["rules"])
         blocks += every_attack(part, facts["rules"])
         blocks += who_cheats(part, facts["rules"])
+        blocks += guarantees(part, facts["rules"])
         blocks += warnings(part)
     blocks += [Heading("What the paper measured"), *(published(title) for title in TABLES)]
     failed = failures(rows)
@@ -107,12 +108,28 @@ def papers_attack(rows: Sequence[Row], titles: Mapping[str, str]) -> list[Block]
             body.append(_line("", f"{p:.0%}", f"{gamma:g}", part, aftermath(rows, part)))
     if not body:
         return []
-    columns = ("rule", "p", "γ", "AP", "AUC", "SR", f"SR at {LOOSE:.0%}", "SR − miss", "EPM", "broke down")
-    return [Heading("The paper's attack, harder and harder", 3), Table(columns, body)]
+    columns = (
+        "rule",
+        "p",
+        "γ",
+        "AP",
+        "AUC",
+        "SR",
+        f"SR at {LOOSE:.0%}",
+        "SR − miss",
+        "SR, Euler's threshold",
+    )
+    said = (
+        "The last SR is counted as the paper counts it: over all silos, the attacker's included, at Euler's "
+        "own threshold (weighted TPR and FPR, λ = 0.6). EPM counts the edges that were added, where both "
+        "hosts are active in the window; the paper's counts every malicious pair in every poisoned window."
+    )
+    table = Table((*columns, "EPM", "EPM as the paper counts", "broke down"), body)
+    return [Heading("The paper's attack, harder and harder", 3), Paragraph(said), table]
 
 
 def _line(rule: str, p: str, gamma: str, rows: Sequence[Row], found: Sequence[Aftermath]) -> list[Entry]:
-    epm = summary(rows, "epm").mean
+    epm, counted = summary(rows, "epm").mean, summary(rows, "epm_paper").mean
     broken = sum(a.broken for a in found)
     return [
         *(Entry(text) for text in (rule, p, gamma)),
@@ -121,7 +138,8 @@ def _line(rule: str, p: str, gamma: str, rows: Sequence[Row], found: Sequence[Af
         _share(mean(a.hit.get("sr") for a in found)),
         _share(mean(a.hit.get("sr_loose") for a in found)),
         Entry(_signed(mean(a.rise("sr") for a in found))),
-        Entry("–" if not epm else f"{epm:.1f}"),
+        _share(summary(rows, "sr_euler").mean),
+        *(Entry("–" if not value else f"{value:.1f}") for value in (epm, counted)),
         Entry(str(broken) if broken else "", "bad" if broken else ""),
     ]
 
@@ -215,6 +233,26 @@ def who_cheats(rows: Sequence[Row], titles: Mapping[str, str]) -> list[Block]:
         return []
     columns = ("replay, p 1, γ 100", "clean AP", "AP", "clean AUC", "AUC", "SR − miss", f"at {LOOSE:.0%}")
     return [Heading("Who cheats", 3), Table(columns, body)]
+
+
+def guarantees(rows: Sequence[Row], titles: Mapping[str, str]) -> list[Block]:
+    """Epsilon of the runs with noise: by the accountant, and by the paper's formula."""
+    body = []
+    for rule in distinct(rows, "rule"):
+        clean = where(rows, rule=rule, attack="none")
+        ours, theirs = (summary(clean, name).mean for name in ("epsilon", "epsilon_paper"))
+        if theirs is not None:
+            own = "no guarantee" if ours is None else f"{ours:.3g}"
+            body.append([Entry(titles[rule]), Entry(own), Entry(f"{theirs:.3g}")])
+    if not body:
+        return []
+    said = (
+        "Ours is an accountant's ε for replacing one silo, over all models that were released. The paper's "
+        "is K·M_qs·√(R ln(1/δ))/σ with the same noise and δ: it grows with the sensitivity that the noise is "
+        "scaled by, and gives a figure for weak DP too, which guarantees nothing."
+    )
+    columns = ("clean run", "ε, accountant", "ε, the paper's formula")
+    return [Heading("What the noise guarantees", 3), Paragraph(said), Table(columns, body)]
 
 
 def warnings(rows: Sequence[Row]) -> list[Block]:

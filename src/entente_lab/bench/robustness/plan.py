@@ -15,7 +15,7 @@ from entente_lab.bench.cells import Cell, Label
 from entente_lab.bench.datasets import REAL, rounds
 from entente_lab.bench.events import Prepared
 from entente_lab.bench.methods import AGGREGATION, LAB_RULE, change
-from entente_lab.bench.paper import DIRECTED
+from entente_lab.bench.paper import DIRECTED, EULER
 from entente_lab.bench.request import Finished, Request, execute
 from entente_lab.bench.robustness.page import draw
 
@@ -60,7 +60,7 @@ RULES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """Rule -> its name in tables, and what it changes in the default Entente. The noise is the paper's."""
 
 GAMMAS = (2.0, 5.0, 10.0, 25.0, 100.0)
-SHARES = (0.1, 0.25, 0.5, 1.0)
+SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 STRONGEST = {"p": 1.0, "gamma": 100.0}
 BOUND = 5.0  # Entente's M for Euler, which an attacker reads in the paper
 
@@ -106,7 +106,16 @@ THREATS: Mapping[str, Threat] = {
     "NaN / inf": Threat("non-finite"),
 }
 
-PAPER_STEPS = ((0.1, 2.0), (0.25, 5.0), (0.5, 10.0), (0.5, 25.0), (1.0, 100.0))
+PAPER_STEPS = (
+    *((0.1, 2.0), (0.25, 5.0), (0.5, 5.0), (0.5, 10.0), (0.5, 25.0), (0.75, 25.0), (1.0, 25.0)),
+    (1.0, 100.0),
+)
+"""Every (p, gamma) of the paper's attack tables, on LANL and on OpTC; the strongest last."""
+PUBLISHED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "entente-paper": ("Entente as published", {}),
+    "entente-ub-paper": ("Entente-UB as published", {AGGREGATION + "rule": "entente-ub"}),
+}
+"""Rules with the paper's Euler, learning rate, epochs, rounds and M, for its own grid."""
 PAPER_RULES = ("fedavg", "entente-ub", "entente", "entente-loose", "entente-constant", "entente-hardened")
 QUICK_RULES = ("fedavg", "median", "entente-ub", "entente", "entente-constant", "entente-hardened")
 QUICK_THREATS = ("replay", "adaptive", "sign flip", "NaN / inf")
@@ -118,13 +127,16 @@ WHOLE_SEEDS = 1
 """The matrix of attacks and rules is wide; it gets this many seeds, the targets all that are asked for."""
 
 
-def run(request: Request, *, full: bool = False) -> Finished:
-    """Run the lab on a simulated company, and the paper's attack on the data sets that `sources` names."""
-    cells, facts = plan(request, full=full)
+def run(request: Request, *, full: bool = False, paper: bool = False) -> Finished:
+    """Run the lab on a simulated company, and the paper's attack on the data sets that `sources` names.
+
+    `paper` runs nothing but the paper's own tables: its settings, every p and gamma, each silo and each pair.
+    """
+    cells, facts = plan(request, full=full, paper=paper)
     return execute(request, GRID, cells, facts, draw)
 
 
-def plan(request: Request, *, full: bool = False) -> tuple[list[Cell], dict[str, Any]]:
+def plan(request: Request, *, full: bool = False, paper: bool = False) -> tuple[list[Cell], dict[str, Any]]:
     """Seeds are the outermost loop, so that an interrupted grid is whole for fewer seeds."""
     names = [COMPANY, *(name for name in REAL if name in request.sources)]
     data = {
@@ -135,7 +147,9 @@ def plan(request: Request, *, full: bool = False) -> tuple[list[Cell], dict[str,
     for seed in range(request.seeds):
         for name, prepared in data.items():
             lab = Lab(prepared, cheat[name], seed, request.quick)
-            if full:
+            if paper:
+                cells += lab.papers_tables()
+            elif full:
                 cells += lab.everything()
             elif request.quick:
                 cells += lab.quick()
@@ -146,7 +160,7 @@ def plan(request: Request, *, full: bool = False) -> tuple[list[Cell], dict[str,
         "quick": request.quick,
         "full": full,
         "seeds": request.seeds,
-        "rules": {name: title for name, (title, _) in RULES.items()},
+        "rules": {name: title for name, (title, _) in {**RULES, **PUBLISHED}.items()},
         "cheats": {name: silos[0] for name, silos in cheat.items()},
         "data": [prepared.facts() for prepared in data.values()],
     }
@@ -179,6 +193,16 @@ class Lab:
                     cells.append(self.attacked("who cheats", rule, "replay", STRONGEST, silos))
             cells += self.matrix(tuple(THREATS), tuple(rule for rule in RULES if rule not in BESIDE))
             cells += self.matrix(BESIDE_THREATS, BESIDE)
+        return cells
+
+    def papers_tables(self) -> list[Cell]:
+        """The paper's attack tables in its own settings; who cheats at the strongest attack."""
+        cells = [self.clean(rule) for rule in PUBLISHED]
+        for rule in PUBLISHED:
+            for p, gamma in PAPER_STEPS:
+                cells.append(self.attacked("paper's attack", rule, "replay", {"p": p, "gamma": gamma}))
+        for silos in self.groups():
+            cells.append(self.attacked("who cheats", "entente-paper", "replay", STRONGEST, silos))
         return cells
 
     def everything(self) -> list[Cell]:
@@ -215,9 +239,13 @@ class Lab:
     def _cell(
         self, part: Part, rule: str, name: str, setting: Mapping[str, float], silos: Sequence[str]
     ) -> Cell:
-        length = QUICK_ROUNDS if self.short else rounds(self.prepared.events.name)
-        changes = {**RULES[rule][1], "federation.rounds": length}
-        experiment = change(DIRECTED.experiment(self.prepared, self.seed), changes)
+        if rule in PUBLISHED:
+            changes = {**PUBLISHED[rule][1], **({"federation.rounds": QUICK_ROUNDS} if self.short else {})}
+            experiment = change(EULER.experiment(self.prepared, self.seed), changes)
+        else:
+            length = QUICK_ROUNDS if self.short else rounds(self.prepared.events.name)
+            changes = {**RULES[rule][1], "federation.rounds": length}
+            experiment = change(DIRECTED.experiment(self.prepared, self.seed), changes)
         options = {"attack": attack_settings(THREATS[name], setting, silos)} if silos else {}
         labels: dict[str, Label] = {
             "dataset": self.prepared.events.name,
