@@ -86,7 +86,7 @@ class Merger:
         return self._finished([self._keep(table) for table in self._spans(manifest, end)])
 
     def _finished(self, parts: list[Edges]) -> Edges:
-        whole = Edges.joined(parts or [self._merge(self._read(0, 0))])
+        whole = Edges.joined(parts or [self._keep(self._read(0, 0))])
         if whole.context is None:
             return whole
         values: dict[str, Any] = {name: codes.array() for name, codes in self._names.items()}
@@ -147,14 +147,13 @@ class Merger:
 
     def _keep(self, table: pa.Table) -> Edges:
         time, src, dst, rows = self._ends(table)
-        edge = np.arange(len(rows))
         context = None
         if self._context:
             context = EdgeContext(
                 last_time=time,
                 bytes=_column(table, "bytes", np.int64)[rows],
                 failures=_failed(table)[rows].astype(np.int32),
-                **{name: self._frequent(table, name, rows, edge, len(rows)) for name in COLUMNS},
+                **{name: self._only(table, name, rows) for name in COLUMNS},
             )
         return Edges(
             window=(time - self._start) // self._width,
@@ -179,19 +178,27 @@ class Merger:
         codes: Int32 = place[np.asarray(column.indices.fill_null(-1))]
         return codes
 
+    def _values(self, table: pa.Table, name: str, rows: Int64) -> Int32:
+        """The codes of a column of which the most frequent values are kept."""
+        if name != "port":
+            return self._codes(table, name, self._names[name])[rows]
+        port = _column(table, name, np.int32)[rows]
+        return np.where((port >= 0) & (port < PORTS), port, NOTHING).astype(np.int32)
+
     def _frequent(self, table: pa.Table, name: str, rows: Int64, edge: Int64, edges: int) -> Frequent:
+        code = self._values(table, name, rows)
         if name == "port":
-            port = _column(table, name, np.int64)[rows]
-            port = np.where((port >= 0) & (port < PORTS), port, NOTHING)
-            top, distinct = most_frequent(edge, port, edges)
-            return Frequent(np.empty(0), top, distinct)
-        known = self._names[name]
-        code = self._codes(table, name, known)[rows]
+            return Frequent(np.empty(0), *most_frequent(edge, code.astype(np.int64), edges))
         # Ties go by name, not by code: which code a name has hangs on the order of the rows.
-        by_name = np.argsort(known.array(), kind="stable")
+        by_name = np.argsort(self._names[name].array(), kind="stable")
         rank = np.append(np.argsort(by_name), NOTHING)
         top, distinct = most_frequent(edge, rank[code], edges)
         return Frequent(np.empty(0), np.append(by_name, NOTHING)[top].astype(np.int32), distinct)
+
+    def _only(self, table: pa.Table, name: str, rows: Int64) -> Frequent:
+        """Of single events: the one value that each has, or none."""
+        code = self._values(table, name, rows)
+        return Frequent(np.empty(0), code[:, None], (code != NOTHING).astype(np.int32))
 
 
 def _starts(keys: Int64) -> Int64:
