@@ -112,7 +112,7 @@ def _split_fast(
     block: bytes, first_line: int, layout: Delimited, encoded: Collection[str]
 ) -> RawBlock | None:
     """All lines at once; None when one of them is not plainly a row."""
-    if not block or b"\r" in block:
+    if not block or b"\r" in block or not _is_utf8(block):
         return None
     comment = layout.comment.encode() if layout.comment else b""
     # One byte is found far faster than two, and where it is absent that is all.
@@ -141,18 +141,29 @@ def _split_fast(
                 include_columns=layout.used,
                 column_types={name: ENCODED if name in encoded else pa.string() for name in layout.used},
                 strings_can_be_null=False,
-                check_utf8=not block.isascii(),
+                check_utf8=False,
             ),
         )
     except pa.ArrowInvalid:
         return None
-    if irregular or (layout.quoted and table.num_rows != block.count(b"\n")):
+    if irregular or table.num_rows != block.count(b"\n"):
         return None
     # A blank line came out as a row of empty fields.
     empty = pc.any(pc.equal(pc.binary_length(table[plain]), 0)).as_py() if plain else True
     if empty and (block.startswith(b"\n") or b"\n\n" in block):
         return None
     return RawBlock(table, np.arange(first_line, first_line + table.num_rows), {})
+
+
+def _is_utf8(block: bytes) -> bool:
+    """Arrow cannot hand over an irregular row that is not UTF-8, and would leave it out."""
+    if block.isascii():
+        return True
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _split_patiently(block: bytes, first_line: int, layout: Delimited) -> RawBlock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import json
 import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -119,8 +120,16 @@ def opened(path: Path, member: str | None, progress: Progress) -> Iterator[Chunk
                 try:
                     archive = stack.enter_context(zipfile.ZipFile(file))
                     inner = stack.enter_context(archive.open(member))
-                # Encrypted members and unknown methods of compression end in the latter two.
-                except (zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:
+                # An encrypted member is a RuntimeError, as is a method of compression that is not known; an
+                # offset before the file is an OSError.
+                except (
+                    zipfile.BadZipFile,
+                    KeyError,
+                    RuntimeError,
+                    ValueError,
+                    OSError,
+                    struct.error,
+                ) as error:
                     raise _damaged(path, "zip", str(error)) from error
                 yield _decompressed(inner, path, progress, zipped=True)
         elif file.read(8) == b"ElfFile\x00":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
+import struct
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -122,7 +123,7 @@ def _members(file: Path) -> list[tuple[str | None, int, int]]:
             )
     except OSError as error:
         raise unreadable(file, error) from error
-    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
         raise LogError(f"is a damaged zip archive ({error})", where=file, remedy="Fetch it again.") from error
     if sum(stored for _, _, stored in members) > size:
         raise LogError(

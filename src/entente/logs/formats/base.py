@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -114,6 +114,14 @@ class JsonLines:
     """(column, text): columns that are the same in all rows, because the file says it once."""
     envelope: Envelope = Envelope()
     """What the records stand in; set by the plan, not by the format."""
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Column names of which each occurs once: the first of its kind counts, later ones get other names."""
+    found: dict[str, None] = {}
+    for place, name in enumerate(names):
+        found[name if name not in found else f"_{place}/{name}"] = None
+    return tuple(found)
 
 
 Layout = Delimited | JsonLines

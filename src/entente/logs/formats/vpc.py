@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from entente.logs.formats.base import Delimited, Event, Format, Head, Options, Table
+from entente.logs.formats.base import Delimited, Event, Format, Head, Options, Table, distinct
 from entente.logs.formats.expressions import either, epoch, only, outcome, port, text, whole
 
 DEFAULT = (
@@ -34,7 +34,7 @@ class VpcFlow(Format):
         return None
 
     def layout(self, head: Head, options: Options) -> Delimited:
-        header = tuple(head.first.split(" "))
+        header = distinct(head.first.split(" "))
         named = {"srcaddr", "dstaddr", "start"} <= set(header)
         columns = header if named else DEFAULT
         used = tuple(name for name in USED if name in columns)

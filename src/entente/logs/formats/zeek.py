@@ -16,6 +16,7 @@ from entente.logs.formats.base import (
     Options,
     Skip,
     Table,
+    distinct,
 )
 from entente.logs.formats.expressions import (
     added,
@@ -104,7 +105,7 @@ class Zeek(Format):
                 # One spelling is common; the others are not looked for in every row.
                 paths |= {name: path for name, path in spelt.items() if path[0] in keys} or spelt
             return JsonLines(paths, given)
-        columns = tuple(_renamed(name) for name in _header(head))
+        columns = distinct(_renamed(name) for name in _header(head))
         wanted = {*SHARED, *marks, *(f"id.{end}" for end in ENDS)}
         used = tuple(name for name in columns if name in wanted)
         if not {"ts", "id.orig_h", "id.resp_h"} <= set(used):
