@@ -119,8 +119,10 @@ class Registry:
 
 def suggestion(word: str, known: Collection[str]) -> str:
     """What to use instead of an unknown word: the nearest known one, or all of them."""
+    if not known:
+        return "None is installed. After changing entry points install again: pip install -e ."
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(sorted(known)) or 'none'}."
+    return f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(sorted(known))}."
 
 
 FORMATS = Registry("entente.formats", "log format", "entente.logs.formats.base:Format")

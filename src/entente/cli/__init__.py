@@ -24,8 +24,9 @@ COMMANDS = {
     "detectors": "List the detectors.",
     "aggregators": "List the aggregation rules.",
     "attacks": "List the attacks of the attack lab.",
+    "check-plugin": "Run the contract checks on a plug-in.",
 }
-"""Command -> one line. The command `x` lives in `entente.cli.x` as `app` (a Typer) or `x` (a function)."""
+"""Command -> one line. Command `x-y` lives in `entente.cli.x_y` as `app` (a Typer) or `x_y` (a function)."""
 
 
 def build(arguments: Sequence[str]) -> typer.Typer:
@@ -43,11 +44,12 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         if name != called:
             root.command(name, help=line)(_stub)
             continue
-        module = import_module(f"entente.cli.{name}")
+        function = name.replace("-", "_")
+        module = import_module(f"entente.cli.{function}")
         if hasattr(module, "app"):
             root.add_typer(module.app, name=name, help=line)
         else:
-            root.command(name)(getattr(module, name))
+            root.command(name)(getattr(module, function))
     return root
 
 

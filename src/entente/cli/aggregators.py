@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import typer
+from entente.cli.console import Json
 
 
-def aggregators(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
-    """List the aggregation rules."""
-    import json
+def aggregators(as_json: Json = False) -> None:
+    """List the aggregation rules.
 
-    from entente.federation.aggregators import available
+    Example: entente aggregators --json
+    """
+    from entente.cli.listing import list_plugins
+    from entente.registry import AGGREGATORS
 
-    rules = available()
-    if as_json:
-        typer.echo(json.dumps([{"name": name, "summary": rule.summary} for name, rule in rules.items()]))
-        return
-    width = max(len(name) for name in rules)
-    for name, rule in rules.items():
-        typer.echo(f"{name:<{width}}  {rule.summary}")
+    list_plugins(AGGREGATORS, as_json)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import typer
+from entente.cli.console import Json
 
 
-def attacks(as_json: bool = typer.Option(False, "--json", help="As JSON.")) -> None:
-    """List the attacks that an experiment file's [attack] section can name."""
-    import json
+def attacks(as_json: Json = False) -> None:
+    """List the attacks that an attack file can name.
 
-    from entente_lab.attacks import available
+    Example: entente attacks --json
+    """
+    from entente.cli.listing import list_plugins
+    from entente_lab.attacks import ATTACKS
 
-    found = available()
-    if as_json:
-        typer.echo(json.dumps([{"name": name, "summary": attack.summary} for name, attack in found.items()]))
-        return
-    width = max(len(name) for name in found)
-    for name, attack in found.items():
-        typer.echo(f"{name:<{width}}  {attack.summary}")
+    list_plugins(ATTACKS, as_json)

@@ -27,7 +27,7 @@ def detect(
         typer.Option("--partition", metavar="FILE", help="A newer table host,silo than the run's."),
     ] = None,
     sink: Annotated[
-        str, typer.Option("--format", metavar="NAME", help="jsonl, ecs, ocsf, stix or cef.")
+        str, typer.Option("--format", metavar="NAME", help="jsonl, ecs, ocsf, stix, cef or an installed one.")
     ] = "jsonl",
     state: Annotated[
         Path | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entente.cli.console import Json, print_json
+from entente.cli.console import Json
 
 
 def detectors(as_json: Json = False) -> None:
@@ -10,14 +10,7 @@ def detectors(as_json: Json = False) -> None:
 
     Example: entente detectors --json
     """
-    import typer
+    from entente.cli.listing import list_plugins
+    from entente.registry import DETECTORS
 
-    from entente.detectors import available
-
-    found = available()
-    if as_json:
-        print_json([{"name": name, "summary": kind.summary} for name, kind in found.items()])
-        return
-    width = max(len(name) for name in found)
-    for name, kind in found.items():
-        typer.echo(f"{name:<{width}}  {kind.summary}")
+    list_plugins(DETECTORS, as_json)
