@@ -213,6 +213,7 @@ def test_the_papers_tables_are_its_settings_every_step_each_silo_and_each_pair(l
         assert cell.experiment.detector.name == "lab-euler"
         assert cell.experiment.federation.epochs == 1
         assert cell.experiment.federation.rounds == 30
+        assert getattr(cell.experiment.federation.aggregation, "step_limit", 0.0) == 0.0
     assert (KS.get("lanl", K), KS.get("optc", K)) == (4, 3)
 
 

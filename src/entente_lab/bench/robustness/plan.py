@@ -113,7 +113,10 @@ PAPER_STEPS = (
 """Every (p, gamma) of the paper's attack tables, on LANL and on OpTC; the strongest last."""
 PUBLISHED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "entente-paper": ("Entente as published", {}),
-    "entente-ub-paper": ("Entente-UB as published", {AGGREGATION + "rule": "entente-ub"}),
+    "entente-ub-paper": (
+        "Entente-UB as published",
+        {AGGREGATION + "rule": "entente-ub", AGGREGATION + "step_limit": 0.0},
+    ),
 }
 """Rules with the paper's Euler, learning rate, epochs, rounds and M, for its own grid."""
 PAPER_RULES = ("fedavg", "entente-ub", "entente", "entente-loose", "entente-constant", "entente-hardened")
