@@ -22,7 +22,8 @@ Call = Callable[..., "Answer"]
 
 
 def events(first: int, last: int, *extra: tuple[int, str, str]) -> pa.Table:
-    rows = [(h * HOUR + 60 * i, f"h{i}", f"h{(i + 1) % 6}") for h in range(first, last) for i in range(6)]
+    habits = [(i, 660 * i) for i in range(6)]
+    rows = [(h * HOUR + s, f"h{i}", f"h{(i + 1) % 6}") for h in range(first, last) for i, s in habits]
     time, src, dst = zip(*rows, *extra, strict=True)
     times = pa.array([second * MICROSECONDS for second in time], pa.int64())
     return pa.table({"time": times, "src": src, "dst": dst})
@@ -73,6 +74,15 @@ def test_alerts_are_written_and_the_next_call_finds_nothing_and_succeeds(call: C
     assert second.exit_code == 0
     assert "no event after 1970-01-05 00:00:00 UTC" in second.stdout
     assert alerts(tmp_path / "b") == 0
+
+
+def test_a_log_that_ends_within_a_window_says_what_will_not_be_scored(
+    call: Call, folder: Path, tmp_path: Path
+) -> None:
+    assert "later events" not in call("--out", str(tmp_path / "a")).stdout
+    write_events(events(72, 80, (80 * HOUR + 600, "h0", "h1")), tmp_path / "cut")
+    said = call("--out", str(tmp_path / "b"), "--events", str(tmp_path / "cut")).stdout
+    assert "the log ends at 1970-01-04 08:10:00 UTC, within the window to 1970-01-04 09:00:00 UTC" in said
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def detect(
                 "alerts": len(night.alerts),
                 "incidents": len({alert.incident for alert in night.alerts}),
                 "excluded": night.excluded,
+                "cut_short": night.cut_short,
                 "silos": {finding.silo: asdict(finding) for finding in night.findings},
             }
         )
@@ -76,4 +77,9 @@ def detect(
         console.print(f"{f.silo}: {line if f.windows else f'no event after {time_text(f.until)}'}")
     for reason, count in sorted(night.excluded.items()):
         console.print(f"above the threshold, but not raised: {count} {EXCLUDED[reason]}")
+    if night.cut_short is not None:
+        end, border = time_text(night.last_event), time_text(night.cut_short)
+        console.print(
+            f"the log ends at {end}, within the window to {border}: later events of it will not be scored"
+        )
     console.print(f"alerts: {len(night.alerts)} -> {out}")

@@ -131,7 +131,7 @@ def alerts(data: ReportData) -> str:
     chosen = sorted(data.alerts, key=lambda alert: -alert.score)[:MOST_ALERTS]
     truth = {(edge.time, edge.src, edge.dst) for edge in data.attack if edge.found is not None}
     labelled = any(edge.found is not None for edge in data.attack)
-    heads = ["Severity", "Window", "From", "To", "Score", "Silo", "Why"] + (["Truth"] if labelled else [])
+    heads = ["Severity", "Window", "From", "To", "Rarity", "Silo", "Why"] + (["Truth"] if labelled else [])
     rows = [(_alert_cells(alert, truth if labelled else None), alert.severity) for alert in chosen]
     levels = "".join(tag("option", text(level), value=level) for level in SEVERITIES)
     tools = tag(
@@ -187,7 +187,7 @@ def _alert_cells(alert: Alert, truth: set[tuple[int, str, str]] | None) -> list[
         Cell(tag("span", text(moment(alert.start)), class_="time"), alert.start),
         Cell(tag("bdi", text(alert.src))),
         Cell(tag("bdi", text(alert.dst))),
-        figure_cell(alert.score, number(alert.score, 4)),
+        figure_cell(alert.score, f"1 in {alert.rarity:,}" if alert.rarity else number(alert.score, 4)),
         Cell(tag("bdi", text(alert.silo))),
         Cell(why),
     ]

@@ -14,6 +14,8 @@ from entente.detection.history import Edges
 from entente.detection.incidents import still_open
 from entente.detection.policy import AlertPolicy
 from entente.detection.raising import joined, raise_alerts
+from entente.logs.events import read_manifest
+from entente.logs.schema import MICROSECONDS
 from entente.runs.folder import RunFolder
 from entente.runs.state import SiloState
 from entente.runtime.assembly import trained_detector
@@ -21,6 +23,8 @@ from entente.runtime.evaluation import edge_columns, score_columns
 from entente.runtime.evidence import complete
 from entente.runtime.nights import NightRequest, nights
 
+CUT_SHORT = 0.1
+"""Share of a window that a log may lack at its end before that is said."""
 REMEMBERED = 2_000_000
 """Edges that a silo keeps to explain later alerts with: about two weeks at LANL's size."""
 
@@ -46,6 +50,14 @@ class Night:
     findings: tuple[Finding, ...]
     memory: Mapping[str, SiloState]
     recent: tuple[Alert, ...]  # of the last hours, which later alerts may continue
+    last_event: int  # of the log that was read, microseconds
+    width: int  # of a window
+
+    @property
+    def cut_short(self) -> int | None:
+        """The end of the last window, where the log ends well before it: later events are not scored."""
+        until = max((finding.until for finding in self.findings if finding.windows), default=0)
+        return until if until - self.last_event > self.width * CUT_SHORT else None
 
     def commit(self, keep: RunFolder) -> None:
         """Go on from here next time, all silos together. Call it after the alerts are written."""
@@ -99,7 +111,8 @@ def detect(
     table = joined(raised)
     alerts = complete(table.alerts, events, earlier)
     recent = still_open((*earlier, *alerts))
-    return Night(alerts, table.excluded, tuple(findings), memories, recent)
+    last_event, width = read_manifest(events).last_time, round(experiment.data.window * MICROSECONDS)
+    return Night(alerts, table.excluded, tuple(findings), memories, recent, last_event, width)
 
 
 def _earlier(run: RunFolder, memory: RunFolder | None) -> tuple[Alert, ...]:
