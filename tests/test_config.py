@@ -98,7 +98,7 @@ def test_an_option_that_the_chosen_plug_in_does_not_have_is_an_error(
 
 def test_each_plug_in_has_its_own_options_and_defaults() -> None:
     plain = parse_experiment({})
-    assert plain.detector.name == "euler"
+    assert plain.detector.name == "behaviour"
     assert plain.federation.aggregation.rule == "entente"
     chosen = parse_experiment({"federation": {"aggregation": {"rule": "trimmed-mean"}}})
     assert chosen.federation.aggregation.model_dump() == {"rule": "trimmed-mean", "trim": 0.2}

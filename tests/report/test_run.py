@@ -32,8 +32,8 @@ MakeRun = Callable[..., Path]
 
 def test_a_run_is_read_whole(run_folder: Path) -> None:
     data = build(run_folder)
-    assert data.method == "euler entente"
-    assert data.title == "four sites: euler entente"
+    assert data.method == "behaviour entente"
+    assert data.title == "four sites: behaviour entente"
     assert dict(data.facts)["Seed"] == "3"
     assert dict(data.facts)["Malicious edges"] == "15"
     assert set(data.rules) == {"first-seen", "pair-frequency", "rare-target", "novelty-burst"}
@@ -41,7 +41,7 @@ def test_a_run_is_read_whole(run_folder: Path) -> None:
     assert len(data.rounds) == 12
     assert len(data.attack) == 15
     assert data.versions["torch"] == "2.13.0"
-    assert data.curves["euler entente"].x[-1] == 1.0
+    assert data.curves["behaviour entente"].x[-1] == 1.0
     assert data.homes["berlin-ws04"] == "berlin"
 
 
@@ -64,7 +64,7 @@ def test_an_edge_that_two_silos_scored_counts_once_with_the_score_of_its_source_
     ):
         once[tuple(key)] = max(once.get(tuple(key), (score, label)), (score, label))
     expected = pr_curve(*zip(*once.values(), strict=True))
-    curve = build(new_run(twice)).curves["euler entente"]
+    curve = build(new_run(twice)).curves["behaviour entente"]
     assert (curve.x, curve.y) == (expected.recall, expected.precision)
 
 
@@ -175,8 +175,8 @@ def test_the_privacy_statement_fits_the_run() -> None:
 
 
 def test_a_method_is_called_by_what_it_does() -> None:
-    assert method_name(Experiment(mode="local-only")) == "euler local-only"
+    assert method_name(Experiment(mode="local-only")) == "behaviour local-only"
     assert method_name(Experiment.model_validate({"detection": {"ensemble": "rare-target"}})) == (
-        "euler entente with rare-target"
+        "behaviour entente with rare-target"
     )
     assert method_name(Experiment.model_validate({"detector": {"name": "midas"}})) == "midas"

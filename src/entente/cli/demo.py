@@ -25,7 +25,10 @@ METHODS = {
     "FedAVG": {"mode": "federated", "rule": "fedavg"},
     "Non-FL (all logs pooled)": {"mode": "non-fl", "rule": "fedavg"},
     "local-only": {"mode": "local-only", "rule": "fedavg"},
+    "Euler, a graph model": {"mode": "federated", "rule": "entente", "detector": "euler"},
 }
+GRAPH_ROUNDS = 20
+"""Rounds of the graph model, which learns more slowly."""
 SHOWN = "Entente"
 """The method whose alerts and rounds the report tells in full."""
 
@@ -67,7 +70,7 @@ def demo(
 def prepare(out: Path, quick: bool, seed: int, console: Console) -> Experiment:
     """Company, events, silos and the experiment file."""
     from entente.artifacts import write_text
-    from entente.config import Data, Experiment, Federation, to_toml
+    from entente.config import Data, Experiment, Federation, detector_options, to_toml
     from entente.logs.formats.base import Options
     from entente.logs.ingest import Request, ingest
     from entente.partition.base import write_silos
@@ -101,7 +104,8 @@ def prepare(out: Path, quick: bool, seed: int, console: Console) -> Experiment:
         name="demo",
         seed=seed,
         data=Data(events=Path("events"), silos=Path("silos.csv"), train=company.attack_start),
-        federation=Federation(rounds=20 if quick else 30),
+        detector=detector_options({"name": "behaviour"}),
+        federation=Federation(rounds=15),
     )
     write_text(out / "experiment.toml", to_toml(experiment))
     return experiment
@@ -117,8 +121,11 @@ def train_one(experiment: Experiment, name: str, out: Path, console: Console) ->
     table = experiment.model_dump()
     table |= {"mode": method["mode"]}
     table["federation"]["aggregation"] = {"rule": method["rule"]}
+    if "detector" in method:
+        table["detector"] = {"name": method["detector"]}
+        table["federation"]["rounds"] = GRAPH_ROUNDS
     settings = resolve_paths(Experiment.model_validate(table), out.resolve())
-    folder = RunFolder(out / "runs" / name.split(" ")[0].lower())
+    folder = RunFolder(out / "runs" / name.split(" ")[0].strip(",").lower())
     last = 0
 
     def watch(record: RoundRecord) -> None:

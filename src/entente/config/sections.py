@@ -84,7 +84,7 @@ def options_of(registry: Registry, key: str, given: Any) -> Any:
     return options.model_validate(table)
 
 
-DEFAULT_DETECTOR = "euler"
+DEFAULT_DETECTOR = "behaviour"
 DEFAULT_RULE = "entente"
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from entente.config import Experiment
+from entente.detectors.euler.options import EulerOptions
 from entente.errors import StorageError, UsageError
 from entente.federation.aggregators import available as aggregators
 from entente_lab.bench import ablation, paper, rules, scale
@@ -175,7 +176,7 @@ def test_a_failed_cell_is_shown_with_its_reason() -> None:
 
 
 def test_all_methods_of_one_seed_differ_only_by_what_the_method_changes() -> None:
-    base = Experiment(seed=3)
+    base = Experiment(seed=3, detector=EulerOptions())
     changed = {method.name: method.apply(base) for method in PAPER}
     assert {e.seed for e in changed.values()} == {3}
     assert changed["fedopt"].federation.epochs == 5
