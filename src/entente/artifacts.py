@@ -81,12 +81,24 @@ def decode_bundle(data: bytes, limit: int | None = None) -> Bundle:
 
 
 @contextmanager
+def private_files() -> Iterator[None]:
+    """What is written meanwhile, and by processes started meanwhile, nobody else can read."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes `path`'s place, on failure it is gone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
+        if path.exists():
+            temporary.chmod(path.stat().st_mode & 0o777)  # what was private stays so
         _sync(temporary)
         temporary.replace(path)
         _sync(path.parent)
@@ -209,6 +221,19 @@ def check_sealed(path: Path) -> None:
         changed = [line for line in found if line not in recorded]
         name = changed[0].decode()[66:-1] if changed else SUMS
         raise StorageError("is damaged: its checksum is not the recorded one", where=path / name)
+
+
+def fingerprint(path: Path) -> str | None:
+    """SHA-256 over a file, or over the names and contents of a directory; None if there is nothing."""
+    if not path.exists():
+        return None
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    whole = hashlib.sha256()
+    for file in files:
+        name = "" if file == path else file.relative_to(path).as_posix()
+        with file.open("rb") as content:
+            whole.update(f"{name}\0{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
+    return whole.hexdigest()
 
 
 def _sums(path: Path) -> list[bytes]:

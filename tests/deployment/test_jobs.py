@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from entente.artifacts import encode_bundle, read_arrays, write_json
 from entente.config import Experiment
+from entente.deployment import process
 from entente.deployment.audit import read, verify
 from entente.deployment.job import portable, run_name
 from entente.deployment.memory import SiloMemory
@@ -367,3 +370,15 @@ def test_an_unreadable_member_list_counts_as_nobody(site: Site) -> None:
     (site.path / "members.json").write_text("{")
     assert site.members() is None
     assert json.loads((site.path / "kit.json").read_text())["site"] == "coordinator"
+
+
+def test_what_a_site_writes_is_private(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "from pathlib import Path; Path('hosts.txt').write_text('dc-1'); Path('runs').mkdir(exist_ok=True)"
+    monkeypatch.setattr(process, "command", lambda _: [sys.executable, "-c", code])
+    monkeypatch.setattr(process, "coordinator_resources", lambda _: {})
+    os.waitpid(process.start(site), 0)
+    site.save_settings(site.path, None)
+    written = [path for path in site.path.rglob("*") if path.name not in ("kit.json", "local")]
+    names = {"hosts.txt", "runs", "console.log", "site.pid", "audit.jsonl", "site.json"}
+    assert {path.name for path in written} >= names
+    assert [path.name for path in written if path.stat().st_mode & 0o077] == []

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entente.config import Data, Experiment
 from entente.detection.metrics import Metrics, evaluate
 from entente.detectors.base import GraphShape
-from entente.errors import StorageError
+from entente.errors import StorageError, UsageError
 from entente.federation.records import (
     BootstrapRecord,
     PrivacyRecord,
@@ -144,3 +145,33 @@ def test_every_field_of_the_metrics_is_stored(tmp_path: Path) -> None:
     folder.write_metrics(metrics())
     table = json.loads((tmp_path / "metrics.json").read_text())
     assert set(table["overall"]) == {field.name for field in fields(Metrics)}
+
+
+def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path).locked(), RunFolder(tmp_path).locked()
+    with first, pytest.raises(UsageError, match="another process"), second:
+        pass
+    with RunFolder(tmp_path).locked():
+        assert (tmp_path / ".lock").exists()
+
+
+def test_a_run_does_not_go_on_with_other_events(tmp_path: Path) -> None:
+    events, table = tmp_path / "events", tmp_path / "silos.csv"
+    (events / "day=1970-01-01").mkdir(parents=True)
+    part = events / "day=1970-01-01" / "part-0000.parquet"
+    part.write_bytes(b"one")
+    table.write_text("host,silo\n")
+    experiment = Experiment(data=Data(events=events, silos=table))
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(experiment, resume=False)
+    folder.begin(experiment, resume=True)
+    for path, other in ((part, b"two"), (table, b"host,silo\na,b\n")):
+        before = path.read_bytes()
+        path.write_bytes(other)
+        with pytest.raises(UsageError, match="not those that the run began with"):
+            folder.begin(experiment, resume=True)
+        path.write_bytes(before)
+    (events / "day=1970-01-02").mkdir()
+    (events / "day=1970-01-02" / "part-0000.parquet").write_bytes(b"more")
+    with pytest.raises(UsageError, match="not those that the run began with"):
+        folder.begin(experiment, resume=True)

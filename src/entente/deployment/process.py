@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from entente import __version__
-from entente.artifacts import write_json
+from entente.artifacts import private_files, write_json
 from entente.deployment.policy import ENVIRONMENT, coordinator_resources
 from entente.deployment.provision import COORDINATOR
 from entente.deployment.site import Site
@@ -37,6 +37,7 @@ def environment() -> dict[str, str]:
 
 def become(site: Site) -> NoReturn:
     """Turn this process into the site: what supervises it then supervises FLARE itself."""
+    os.umask(0o077)
     _ready(site)
     _write_pid(site, os.getpid())
     os.chdir(site.path)
@@ -47,18 +48,19 @@ def become(site: Site) -> NoReturn:
 
 def start(site: Site) -> int:
     """Start the site in the background; returns its process id. Its output goes to console.log."""
-    _ready(site)
-    with (site.path / "console.log").open("ab") as console:
-        process = subprocess.Popen(
-            command(site),
-            cwd=site.path,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=console,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    _write_pid(site, process.pid)
+    with private_files():
+        _ready(site)
+        with (site.path / "console.log").open("ab") as console:
+            process = subprocess.Popen(
+                command(site),
+                cwd=site.path,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        _write_pid(site, process.pid)
     return process.pid
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entente.artifacts import read_json, write_json
+from entente.artifacts import private_files, read_json, write_json
 from entente.deployment.site import Site
 from entente.errors import UsageError
 
@@ -21,6 +21,7 @@ def revoke(site: Site, silo: str, *, undo: bool = False) -> list[str]:
     path = site.path / FILE
     out = set(read_json(path)["disabled_clients"]) if path.exists() else set()
     out = out - {silo} if undo else out | {silo}
-    write_json(path, {"disabled_clients": sorted(out)})
+    with private_files():
+        write_json(path, {"disabled_clients": sorted(out)})
     site.audit.append("silo-admitted" if undo else "silo-revoked", silo=silo)
     return sorted(out)

@@ -22,6 +22,8 @@ from entente.runtime.transport import Transport
 RESERVE = 1 << 18
 """Bytes kept free in the run folder, so that a run that fills the disk can still say why it ended."""
 WARNINGS = 50
+LINGERING = 60.0
+"""Seconds that the job process of a killed coordinator may take to end."""
 _log = logging.getLogger(__name__)
 
 
@@ -103,12 +105,13 @@ def run_job(site: Site, experiment: Experiment, job: str, transport: JobTranspor
     """Go on with the run until it ends or has to pause; returns its phase, which its state file has too."""
     journal = JobJournal(site, experiment, job, transport)
     try:
-        shape = GraphShape(experiment.graph.table_size, KeyedHash.rows_per_host)
-        coordinator = make_coordinator(experiment, shape, site.kit.federation.silos)
-        if not run(coordinator, transport, journal):
-            journal.paused(coordinator)
-            return "rejoin"
-        _hand_out(journal, coordinator, shape)
+        with journal.folder.locked(LINGERING):
+            shape = GraphShape(experiment.graph.table_size, KeyedHash.rows_per_host)
+            coordinator = make_coordinator(experiment, shape, site.kit.federation.silos)
+            if not run(coordinator, transport, journal):
+                journal.paused(coordinator)
+                return "rejoin"
+            _hand_out(journal, coordinator, shape)
     except Exception as error:
         phase = "stopped" if isinstance(error, EntenteError) else "failed"
         journal.ended(phase, str(error) if isinstance(error, EntenteError) else repr(error))

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from entente.artifacts import read_json, write_json
+from entente.artifacts import private_files, read_json, write_json
 from entente.config import Experiment
 from entente.deployment.audit import Audit
 from entente.deployment.provision import SECRET, Kit, load_kit
@@ -61,7 +61,8 @@ class Site:
             if path is not None and not path.exists():
                 raise DeploymentError("does not exist", where=path)
         table = {"events": str(events.resolve()), "hosts": str(hosts.resolve()) if hosts else None}
-        write_json(self.path / "local" / "site.json", table)
+        with private_files():
+            write_json(self.path / "local" / "site.json", table)
 
     def settings(self) -> dict[str, Any]:
         path = self.path / "local" / "site.json"

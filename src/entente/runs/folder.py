@@ -6,9 +6,12 @@ dropped.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from entente.artifacts import (
@@ -16,18 +19,19 @@ from entente.artifacts import (
     append_line,
     array_bytes,
     arrays_of,
+    fingerprint,
     write_bytes,
     write_text,
 )
 from entente.config import Experiment, load_experiment, to_toml
 from entente.errors import StorageError, UsageError
 from entente.federation.records import RoundRecord
-from entente.runs.records import ModelCard, RunMetrics, parse
+from entente.runs.records import ModelCard, RunMetrics, RunRecord, parse
 from entente.runs.states import States
 from entente.runs.steps import Checkpoints, silo_file
 
 EXPERIMENT, ROUNDS, METRICS = "experiment.toml", "rounds.jsonl", "metrics.json"
-WEIGHTS, CARD = "model.safetensors", "model.json"
+WEIGHTS, CARD, RUN = "model.safetensors", "model.json", "run.json"
 
 
 class RunFolder:
@@ -44,7 +48,8 @@ class RunFolder:
         """Claim the folder for `experiment`; with `resume` it must hold the same one."""
         if not self.started:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_text(self.path / "experiment.toml", _versions() + to_toml(experiment))
+            _began_with(experiment).store(self.path / RUN)
+            write_text(self.path / EXPERIMENT, _versions() + to_toml(experiment))
         elif not resume:
             raise UsageError(
                 "holds a run already", where=self.path, remedy="Go on with --resume, or choose another --out."
@@ -55,6 +60,32 @@ class RunFolder:
                 where=self.path,
                 remedy="Resume with the same file and --set options, or choose another --out.",
             )
+        elif RunRecord.load(self.path / RUN) != _began_with(experiment):
+            raise UsageError(
+                "the events or the table of silos are not those that the run began with",
+                where=self.path,
+                remedy="Put them back as they were, or start anew with another --out.",
+            )
+
+    @contextmanager
+    def locked(self, patience: float = 0.0) -> Iterator[None]:
+        """Hold the folder for this process; UsageError if another one has it for longer than `patience`."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        until = time.monotonic() + patience
+        with (self.path / ".lock").open("a") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if time.monotonic() >= until:
+                        raise UsageError(
+                            "another process is working on this run",
+                            where=self.path,
+                            remedy="Wait for it or stop it.",
+                        ) from error
+                time.sleep(0.2)
+            yield
 
     def experiment(self) -> Experiment:
         return load_experiment(self.path / EXPERIMENT)
@@ -131,6 +162,13 @@ class RunFolder:
     def states(self) -> States:
         """What silos remember after the last window, so that detection goes on from there."""
         return States(self.path / "state")
+
+
+def _began_with(experiment: Experiment) -> RunRecord:
+    silos = experiment.data.silos
+    return RunRecord(
+        events=fingerprint(experiment.data.events), silos=fingerprint(silos) if silos is not None else None
+    )
 
 
 def _line(record: RoundRecord) -> str:

@@ -49,6 +49,17 @@ class StoredRecord(Record):
         return self.model_dump(mode="json")
 
 
+class RunRecord(StoredRecord):
+    """run.json: what a run began with, so that it goes on with nothing else."""
+
+    VERSION = 1
+
+    events: str | None
+    """Fingerprint of the event directory; None where the coordinator has none."""
+    silos: str | None
+    """Fingerprint of the table host,silo."""
+
+
 class TrainingRecord(Record):
     """How training ended: for all silos together, or for one that trained alone."""
 

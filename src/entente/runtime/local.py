@@ -54,10 +54,11 @@ def train(
 
     `participants` says who plays the silos, where it is not themselves.
     """
-    folder.begin(experiment, resume=resume)
-    dataset = dataset if dataset is not None else load_dataset(experiment)
-    models, training = fit(experiment, folder, dataset, watch=watch, participants=participants)
-    return finish(experiment, folder, dataset, models, training, baselines, participants)
+    with folder.locked():
+        folder.begin(experiment, resume=resume)
+        dataset = dataset if dataset is not None else load_dataset(experiment)
+        models, training = fit(experiment, folder, dataset, watch=watch, participants=participants)
+        return finish(experiment, folder, dataset, models, training, baselines, participants)
 
 
 def finish(
