@@ -272,7 +272,8 @@ def test_a_score_is_told_as_one_in_so_many_edges() -> None:
     edges = scored([(0, "a", "c", 2.0)])
     (alert,) = raise_alerts(edges, own(edges), [], ALL, calibration).alerts
     assert alert.rarity == 1000
-    assert "1 in 1,000 edges of north's logs scores as high" in alert.explanation
+    said = "1 in 1,000 edges scores as high in the validation windows of north's logs"
+    assert said in alert.explanation
 
 
 def test_a_detector_s_own_reasons_come_first() -> None:

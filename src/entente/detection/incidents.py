@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 from uuid import uuid5
 
 from entente.detection.alerts import NAMESPACE, Alert, in_order
@@ -36,9 +35,6 @@ class Incident:
     @property
     def alerts(self) -> int:
         return len(self.chain)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def assign_incidents(

@@ -157,12 +157,16 @@ def _alert(
         explanation=(
             *((why,) if why else ()),
             *explain(src, dst, novelty, days, view),
-            *(() if rarity is None else (f"1 in {rarity:,} edges of {view.logs} scores as high",)),
+            *(() if rarity is None else (_rare(rarity, view),)),
             f"rank {rank:,} of {edges:,} edges of this window in {view.logs}",
         ),
         direction=_direction(view),
         rarity=rarity,
     )
+
+
+def _rare(rarity: int, view: View) -> str:
+    return f"1 in {rarity:,} edges scores as high in the validation windows of {view.logs}"
 
 
 def _direction(view: View) -> Direction:

@@ -50,9 +50,6 @@ class ScoredEdges:
         names: list[str] = self.hosts[self.dst].tolist()
         return names
 
-    def silo_names(self) -> list[str]:
-        return [self.silos[number] for number in self.silo.tolist()]
-
     def chosen(self, keep: NDArray[Any]) -> ScoredEdges:
         """Some of the edges, by a mask or by their places."""
         columns = {
