@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import json
@@ -159,3 +160,13 @@ def test_a_malformed_row_that_is_not_utf8_is_quarantined_and_not_lost(tmp_path: 
     (tmp_path / "auth.txt").write_bytes(good + b"2,J\xfcrgen\n" + good)
     manifest = ingest(Request([str(tmp_path / "auth.txt")], tmp_path / "events"))
     assert (manifest.seen, manifest.rows, manifest.bad) == (3, 2, {"2 fields instead of 9": 1})
+
+
+def test_a_member_without_a_name_is_no_log(tmp_path: Path) -> None:
+    found_by_fuzzing = (
+        "UEsDBBTy0/3z4HqNdELNTSygmuEsZ0NzM0tjHWdjA1MdvxAfXxyaAVBLAQIUAxQAAAAIACsDcl2W+t0AvmsAALEAAAAI"
+        "AAAAAAAAAAAAAACAAAAAYXUAAXRoLnR4dFBLBQYAAAAAAQABADYAAACRAAAAAAA="
+    )
+    (tmp_path / "a.zip").write_bytes(base64.b64decode(found_by_fuzzing))
+    with pytest.raises(LogError, match="archive without any file"):
+        ingest(Request([str(tmp_path / "a.zip")], tmp_path / "events"))

@@ -78,10 +78,14 @@ def find_files(arguments: Sequence[str], max_expansion: int = MAX_EXPANSION) -> 
                     remedy="Check the path; quote a glob so that the shell leaves it alone.",
                 )
         listed = paths != [path]
+        some = False
         for file in sorted(paths, key=_natural):
             for member, size, stored in _members(file):
+                some = True
                 most = max(HARMLESS, stored * max_expansion) if max_expansion else None
                 found.setdefault((file, member), LogFile(file, argument, member, listed, size, most))
+        if not some:
+            raise LogError("is an archive without any file", where=argument)
     return list(found.values())
 
 
@@ -119,7 +123,7 @@ def _members(file: Path) -> list[tuple[str | None, int, int]]:
             members = sorted(
                 (info.filename, info.file_size, info.compress_size)
                 for info in archive.infolist()
-                if not info.is_dir()
+                if info.filename and not info.filename.endswith("/")
             )
     except OSError as error:
         raise unreadable(file, error) from error
