@@ -21,6 +21,7 @@ from entente.detection.alerts import Alert
 from entente.detection.sinks import available, create
 from entente.detection.sinks.base import Sink, timestamp
 from entente.errors import StorageError, UsageError
+from entente.text import visible
 
 ECS_FIELDS = {
     "@timestamp": "date", "ecs.version": "keyword", "message": "text", "event.id": "keyword",
@@ -164,11 +165,7 @@ PARSERS = {
 
 def carried(name: str, text: str) -> str:
     """What a format can carry of a text: all of it, but for CEF."""
-    return (
-        text
-        if name != "cef"
-        else re.sub("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", "\ufffd", text)
-    )
+    return text if name != "cef" else visible(text, keep="\r\n")
 
 
 @pytest.fixture(params=sorted(available()))
@@ -377,4 +374,6 @@ def test_cef_escapes_header_and_values_by_their_own_rules() -> None:
     from entente.detection.sinks.cef import escape_header, escape_value
 
     assert escape_header("a|b\\c=d\ne") == "a\\|b\\\\c=d e"
+    assert escape_value("a\x1b[2J\u202eb") == "a\\\\u001b[2J\\\\u202eb"
+    assert escape_header("a\x1b[2J\u202eb") == "a\\\\u001b[2J\\\\u202eb"
     assert escape_value("a|b\\c=d\ne\r") == "a|b\\\\c\\=d\\ne\\r"

@@ -170,3 +170,10 @@ def test_a_member_without_a_name_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(base64.b64decode(found_by_fuzzing))
     with pytest.raises(LogError, match="archive without any file"):
         ingest(Request([str(tmp_path / "a.zip")], tmp_path / "events"))
+
+
+@pytest.mark.parametrize("odd", ['"a"\rb', '"' + "x" * 200_000 + '"'], ids=["carriage return", "long field"])
+def test_a_quoted_field_that_cannot_be_read_is_a_bad_row(tmp_path: Path, odd: str) -> None:
+    (tmp_path / "t.csv").write_bytes(f"time,src,dst,user\n1,a,b,c\n2,a,b,{odd}\n3,a,b,c\n".encode())
+    manifest = ingest(Request([str(tmp_path / "t.csv")], tmp_path / "events"))
+    assert manifest.seen == manifest.rows + sum(manifest.bad.values()) == 3

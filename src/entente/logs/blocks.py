@@ -178,10 +178,15 @@ def _split_patiently(block: bytes, first_line: int, layout: Delimited) -> RawBlo
             continue
         if layout.comment and line.startswith(layout.comment):
             continue
+        fields = line.split(layout.delimiter)
         if layout.quoted and '"' in line:
-            fields = next(csv.reader([line], delimiter=layout.delimiter))
-        else:
-            fields = line.split(layout.delimiter)
+            try:
+                fields = next(csv.reader([line], delimiter=layout.delimiter))
+            except csv.Error:  # a lone carriage return, or a field of more than 128 kB
+                malformed[len(rows)] = "not a row of quoted fields"
+                rows.append(empty)
+                lines.append(number)
+                continue
         if len(fields) == len(layout.columns):
             rows.append([fields[place] for place in places])
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from ipaddress import IPv4Address
 
@@ -10,11 +9,10 @@ from entente import __version__
 from entente.detection.addresses import address
 from entente.detection.alerts import Alert
 from entente.detection.sinks.base import Sink, headline
+from entente.text import visible
 
 SEVERITY = {"low": 3, "medium": 5, "high": 8, "critical": 10}
 DIRECTION = {"inbound": "0", "outbound": "1"}
-UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
-"""Unicode categories that CEF cannot carry: control characters, lone surrogates, line separators."""
 
 
 class CommonEventFormat(Sink):
@@ -73,14 +71,10 @@ def _endpoint(host: str, name: str, v4: str, v6: str, label: str) -> dict[str, s
 def escape_header(text: str) -> str:
     """Pipe and backslash are escaped; a header has no escape for a line break, so it becomes a space."""
     flat = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
-    return _printable(flat).replace("\\", "\\\\").replace("|", "\\|")
+    return visible(flat).replace("\\", "\\\\").replace("|", "\\|")
 
 
 def escape_value(text: str) -> str:
     """Backslash, equals sign and line breaks are escaped; a pipe needs none."""
-    escaped = text.replace("\\", "\\\\").replace("=", "\\=").replace("\n", "\\n").replace("\r", "\\r")
-    return _printable(escaped)
-
-
-def _printable(text: str) -> str:
-    return "".join("\ufffd" if unicodedata.category(c) in UNPRINTABLE else c for c in text)
+    shown = visible(text, keep="\r\n").replace("\\", "\\\\")
+    return shown.replace("=", "\\=").replace("\n", "\\n").replace("\r", "\\r")
