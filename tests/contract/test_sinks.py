@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from entente.contracts.base import Check
 from entente.contracts.sinks import CHECKS, HOSTILE
 from entente.detection.alerts import Alert
 from entente.detection.sinks import available, create
-from entente.detection.sinks.base import Sink, timestamp
+from entente.detection.sinks.base import EPOCH, Sink, timestamp
 from entente.errors import StorageError, UsageError
 from entente.text import visible
 
@@ -154,12 +155,39 @@ def parse_cef(text: str) -> list[dict[str, Any]]:
     return found
 
 
+def parse_timesketch(text: str) -> list[dict[str, Any]]:
+    found = []
+    for row in json_rows(text):
+        assert {"message", "datetime", "timestamp_desc"} <= set(row)
+        begin, end = (datetime.fromisoformat(row[name]) for name in ("datetime", "until"))
+        assert (begin - EPOCH) // timedelta(microseconds=1) == row["timestamp"]
+        times = {"start": row["timestamp"], "end": (end - EPOCH) // timedelta(microseconds=1)}
+        found.append(
+            {"src": row["source_host"], "dst": row["destination_host"], **times, "score": row["score"]}
+        )
+    return found
+
+
+def parse_misp(text: str) -> list[dict[str, Any]]:
+    found = []
+    for thing in json.loads(text)["Event"]["Object"]:
+        values = {one["object_relation"]: one["value"] for one in thing["Attribute"]}
+        src = values.get("ip-src", values.get("hostname-src"))
+        dst = values.get("ip-dst", values.get("hostname-dst"))
+        (score,) = re.findall(r"^score: (.+)$", thing["comment"], flags=re.M)
+        times = {"start": thing["first_seen"], "end": thing["last_seen"]}
+        found.append({"src": src, "dst": dst, **times, "score": float(score)})
+    return found
+
+
 PARSERS = {
     "jsonl": parse_jsonl,
     "ecs": parse_ecs,
     "ocsf": parse_ocsf,
     "stix": parse_stix,
     "cef": parse_cef,
+    "timesketch": parse_timesketch,
+    "misp": parse_misp,
 }
 
 
@@ -185,7 +213,7 @@ def test_every_sink_is_checked_here() -> None:
 def test_hostile_names_come_back_as_they_were(sink: Sink) -> None:
     rows = parse(sink.name, sink.render(ALERTS))
     expected = [(carried(sink.name, alert.src), carried(sink.name, alert.dst)) for alert in ALERTS]
-    unique = list(dict.fromkeys(expected)) if sink.name == "stix" else expected
+    unique = list(dict.fromkeys(expected)) if sink.name in ("stix", "misp") else expected
     assert [(row["src"], row["dst"]) for row in rows] == unique
     assert {row["score"] for row in rows} == {BASE.score}
 
@@ -236,7 +264,7 @@ def test_any_text_at_all_comes_back(src: str, dst: str) -> None:
 
 
 def test_an_unknown_format_names_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="cef, ecs, jsonl, ocsf, stix"):
+    with pytest.raises(UsageError, match="cef, ecs, jsonl, misp, ocsf, stix, timesketch"):
         create("syslog")
 
 
@@ -368,6 +396,43 @@ def test_every_stix_reference_resolves_and_every_object_has_the_common_propertie
             assert thing["stop_time"] > thing["start_time"]
         if thing["type"] in ("identity", "attack-pattern"):
             assert "name" in thing
+
+
+MISP_TYPES = {
+    "ip-src": ("Network activity", {"ip-src"}),
+    "ip-dst": ("Network activity", {"ip-dst"}),
+    "hostname": ("Network activity", {"hostname-src", "hostname-dst"}),
+    "text": ("Other", {"hostname-src", "hostname-dst"}),
+    "port": ("Network activity", {"dst-port"}),
+    "datetime": ("Other", {"first-packet-seen"}),
+}
+"""Attribute types with a category that MISP allows for them, and their places in `network-connection`."""
+
+
+def test_a_misp_event_has_the_fields_of_the_core_format_and_of_the_template() -> None:
+    event = json.loads(create("misp").render([FULL, *ALERTS]))["Event"]
+    assert {"uuid", "info", "date", "timestamp", "analysis", "threat_level_id"} <= set(event)
+    assert (event["published"], event["distribution"], event["sharing_group_id"]) == (False, "0", "0")
+    assert event["threat_level_id"] in "1234"
+    assert datetime.fromisoformat(event["date"])
+    ids = [event["uuid"]]
+    for thing in event["Object"]:
+        assert (thing["name"], thing["meta-category"]) == ("network-connection", "network")
+        ids.append(thing["uuid"])
+        for one in thing["Attribute"]:
+            category, places = MISP_TYPES[one["type"]]
+            assert one["category"] == category
+            assert one["object_relation"] in places
+            assert isinstance(one["value"], str)
+            assert one["to_ids"] is False
+            ids.append(one["uuid"])
+    assert len({UUID(one) for one in ids}) == len(ids)
+
+
+def test_a_short_host_name_goes_to_misp_as_text() -> None:
+    alert = replace(BASE, src="ws-1", dst="srv-1.corp.example")
+    (thing,) = json.loads(create("misp").render([alert]))["Event"]["Object"]
+    assert [one["type"] for one in thing["Attribute"]] == ["text", "hostname", "datetime"]
 
 
 def test_cef_escapes_header_and_values_by_their_own_rules() -> None:

@@ -217,7 +217,9 @@ def suppress(
 def export(
     service: Folder,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File that gets the alerts.")],
-    sink: Annotated[str, typer.Option("--format", help="jsonl, ecs, ocsf, stix or cef.")] = "jsonl",
+    sink: Annotated[
+        str, typer.Option("--format", help="jsonl, ecs, ocsf, stix, cef, timesketch or misp.")
+    ] = "jsonl",
     status: Annotated[str | None, typer.Option("--status", help="open, acknowledged or closed.")] = None,
 ) -> None:
     """Write alerts to a file.

@@ -27,7 +27,12 @@ def detect(
         typer.Option("--partition", metavar="FILE", help="A newer table host,silo than the run's."),
     ] = None,
     sink: Annotated[
-        str, typer.Option("--format", metavar="NAME", help="jsonl, ecs, ocsf, stix, cef or an installed one.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="jsonl, ecs, ocsf, stix, cef, timesketch, misp or an installed one.",
+        ),
     ] = "jsonl",
     state: Annotated[
         Path | None,

@@ -21,7 +21,7 @@ class FileOptions(Section):
 
     path: Path
     """Folder for the files."""
-    format: Literal["jsonl", "ecs", "ocsf", "cef"] = "jsonl"
+    format: Literal["jsonl", "ecs", "ocsf", "cef", "timesketch"] = "jsonl"
     """One alert per line."""
 
 
@@ -30,7 +30,7 @@ class FileOutput(Output):
     having said so is cut off again, so that no line stands there twice."""
 
     name = "file"
-    summary = "one file per day: jsonl, ecs, ocsf or cef"
+    summary = "one file per day: jsonl, ecs, ocsf, cef or timesketch"
     Options = FileOptions
 
     def __init__(self, options: FileOptions, where: str) -> None:
