@@ -64,6 +64,8 @@ RULES = tuple(
         ("pair-frequency", "rule: pair frequency"),
         ("rare-target", "rule: rarest target first"),
         ("novelty-burst", "rule: novelty burst"),
+        ("evidence", "rule: evidence of the last day"),
+        ("evidence-young", "rule: evidence, young pairs"),
     )
 )
 """Trivial rules for the detection of attacks."""

@@ -310,3 +310,8 @@ def test_the_update_on_weights_shrinks_the_model() -> None:
 def test_as_published_nothing_stops_before_its_last_round() -> None:
     for setting in (EULER, TRANSDUCTIVE, INDUCTIVE):
         assert setting.changes["federation.patience"] >= setting.changes["federation.rounds"]
+
+
+@pytest.mark.parametrize("rule", ["evidence", "evidence-young"])
+def test_the_evidence_baselines_have_a_row(small_company: Prepared, rule: str) -> None:
+    assert measure(METHODS[rule].apply(EULER.experiment(small_company, 0)), {})["values"]["ap"] is not None
