@@ -12,13 +12,14 @@ demo: $(VENV)/.base
 	$(BIN)/entente demo --out demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=entente --cov=entente_lab --cov-report=term:skip-covered
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/unused.py
 
 bench: $(VENV)/.dev
 	$(BIN)/entente bench speed

@@ -152,17 +152,6 @@ def read_json(path: Path) -> Any:
         raise StorageError(f"is not readable JSON ({error})", where=path) from error
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    write_bytes(path, array_bytes(arrays))
-
-
-def read_arrays(path: Path) -> Arrays:
-    try:
-        return arrays_of(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise StorageError(f"is not a readable safetensors file ({error})", where=path) from error
-
-
 def read_bundle(path: Path) -> Bundle:
     """A stored bundle; StorageError if it is damaged."""
     try:

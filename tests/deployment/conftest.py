@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from safetensors.numpy import load_file as read_arrays
 
-from entente.artifacts import read_arrays
 from entente.config import load_experiment
 from entente.deployment.job import run_name
 from entente.deployment.process import _descendants, pid_of

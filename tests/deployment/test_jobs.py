@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import load_file as read_arrays
 
-from entente.artifacts import encode_bundle, read_arrays, write_json
+from entente.artifacts import encode_bundle, write_json
 from entente.config import Experiment
 from entente.deployment import process
 from entente.deployment.audit import read, verify

@@ -93,15 +93,11 @@ def test_events_of_hidden_hosts_leave_no_trace_in_the_weights() -> None:
         np.testing.assert_array_equal(values, runs[1][name])
 
 
-def test_hidden_hosts_are_validated_apart() -> None:
+def test_hidden_hosts_are_left_out_of_validation() -> None:
     one, graph = detector(hidden_hosts=0.3), habits()
     one.train(graph, 2, np.random.default_rng(0))
     seen = one.validate(graph, np.random.default_rng(0))
-    unseen = one.validate_inductive(graph, np.random.default_rng(0))
-    assert seen.edges > 0
-    assert unseen.edges > 0
-    assert seen.edges + unseen.edges == pytest.approx(0.15 * graph.num_edges, abs=1)
-    assert unseen.ap > 0.5
+    assert 0 < seen.edges < 0.15 * graph.num_edges
 
 
 @pytest.mark.parametrize("layers", [1, 2])

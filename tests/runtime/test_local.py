@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import load_file as read_arrays
 
-from entente.artifacts import read_arrays
 from entente.config import DetectorOptions, Experiment, to_toml
 from entente.errors import ConfigError, Interrupted, UsageError
 from entente.federation.messages import Task

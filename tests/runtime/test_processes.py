@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.numpy import load_file as read_arrays
 
-from entente.artifacts import read_arrays
 from entente.config import Experiment, to_toml
 from entente.errors import ConfigError
 from entente.federation.messages import TrainTask

@@ -1,4 +1,4 @@
-"""Small drawings as SVG text: lines, bars with whiskers, heat maps. No script, no font, no network."""
+"""Small drawings as SVG text: lines and heat maps. No script, no font, no network."""
 
 from __future__ import annotations
 
@@ -49,36 +49,6 @@ def lines(
             )
         parts.append(_legend(number, name, colour, dash))
     return _svg(parts, HEIGHT, title)
-
-
-def bars(title: str, values: Mapping[str, tuple[float | None, float | None]], x: str) -> str:
-    """A horizontal bar per name, with a whisker of the given half length; None is said as "failed"."""
-    known = [mean + (half or 0.0) for mean, half in values.values() if mean is not None]
-    if not known:
-        return _empty(title)
-    height = TOP + 24 * len(values) + BOTTOM
-    left = 170
-    scale = _Scale(0.0, max(known), left, WIDTH - 70)
-    parts = [_text(left, 18, title, weight="bold")]
-    for number, (name, (mean, half)) in enumerate(values.items()):
-        middle = TOP + 24 * number + 12
-        parts.append(_text(left - 8, middle + 4, name, anchor="end"))
-        if mean is None:
-            parts.append(_text(left + 4, middle + 4, "failed", colour="#a40e26"))
-            continue
-        end = scale(mean)
-        parts.append(
-            f'<rect x="{left}" y="{middle - 8}" width="{max(0.0, end - left):.1f}" height="16" '
-            f'fill="{COLOURS[0]}" opacity=".75"/>'
-        )
-        if half is not None:
-            low, high = scale(max(0.0, mean - half)), scale(mean + half)
-            ends = "".join(f"M{at:.1f} {middle - 4}v8" for at in (low, high))
-            parts.append(f'<path d="M{low:.1f} {middle}H{high:.1f}{ends}" stroke="#000" fill="none"/>')
-            end = max(end, high)
-        parts.append(_text(end + 5, middle + 4, _number(mean)))
-    parts.append(_text((left + WIDTH) / 2, height - 12, x, anchor="middle"))
-    return _svg(parts, height, title)
 
 
 def heat_map(

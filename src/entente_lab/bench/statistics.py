@@ -38,11 +38,6 @@ class Comparison:
     verdict: Verdict
     confidence: float = 0.95
 
-    @property
-    def at_least(self) -> bool:
-        """Not shown to be worse: zero or a gain lies within the interval."""
-        return self.verdict in ("better", "equal", "no difference shown")
-
 
 def summarise(values: Sequence[float | None]) -> Summary:
     """None stands for a run that failed or whose figure is undefined."""

@@ -94,19 +94,10 @@ class Jbeil(NeuralDetector):
     @one_thread()
     def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
         """The last events between visible hosts, each against one other target of the training events."""
-        return self._validate(graph, rng, inductive=False)
-
-    @one_thread()
-    def validate_inductive(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
-        """The same for the events with a hidden host, none of which has been seen before."""
-        return self._validate(graph, rng, inductive=True)
-
-    def _validate(self, graph: TemporalGraph, rng: np.random.Generator, inductive: bool) -> Validation:
         check_graph(graph, self.shape)
         order, cut = self._split(graph)
         hidden = self._hidden(graph)[order]
-        kept = np.arange(len(order)) >= cut
-        kept &= hidden if inductive else ~hidden
+        kept = (np.arange(len(order)) >= cut) & ~hidden
         asked = order[kept]
         known = order[:cut][~hidden[:cut]]
         if not len(asked):

@@ -18,7 +18,7 @@ from entente_lab.simulator.company import (
 from entente_lab.simulator.life.people import People
 from entente_lab.simulator.life.work import Work, occasions
 
-REPAIR, SERVER_ROUND, DESK_ROUND, LARGE_ROUND = range(4)
+REPAIR, SERVER_ROUND, DESK_ROUND = range(3)
 JOBS = (0.5, 0.3, 0.15, 0.05)
 """Shares of admins' jobs: one or two machines, 3-15 servers, 5-30 and 20-80 workstations."""
 SIZES = ((1, 3), (3, 16), (5, 31), (20, 81))
