@@ -40,7 +40,7 @@ from entente.graphs.identity import KeyedHash
 from entente.logs.events import write_events
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import initial_model
-from entente.runtime.local import build_silos
+from entente.runtime.participants import HONEST
 
 HUB, COORDINATOR = "en-hub", "10.77.0.1"
 TABLE = 15_900
@@ -92,7 +92,7 @@ def in_one_process(root: Path, silos: list[str], rounds: int, secret: Path) -> l
                 "graph": experiment.graph.model_copy(update={"secret": secret}),
             }
         )
-        silo = build_silos(own, ["all"])["all"]
+        silo = HONEST.load(own, ["all"])["all"]
         silo.name = name
         members[name] = silo
     shape = GraphShape(experiment.graph.table_size, KeyedHash.rows_per_host)
@@ -106,7 +106,8 @@ def in_one_process(root: Path, silos: list[str], rounds: int, secret: Path) -> l
         record = coordinator.conclude([members[name].handle(task) for name in silos])
         if record is not None:
             folder.append_round(record)
-        folder.checkpoints().save(coordinator.state(), {n: s.state() for n, s in members.items()})
+        states = {name: silo.state() for name, silo in members.items()}
+        folder.checkpoints().save(coordinator.task_id, coordinator.state(), states)
         if task.kind == "train":
             seconds.append(time.perf_counter() - started)
     return seconds
