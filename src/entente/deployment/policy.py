@@ -110,7 +110,7 @@ def coordinator_resources(kit: Path) -> dict[str, Any]:
                 "max_num_clients": 1000,
                 "heart_beat_timeout": HEARTBEAT_TIMEOUT,
                 "download_job_url": "",
-                "admin_timeout": 30.0,  # deploying a job to a busy silo took longer than the usual ten seconds
+                "admin_timeout": 30.0,  # a busy silo takes longer than the usual ten seconds
             }
         ],
         "snapshot_persistor": {
