@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from entente.detectors.jbeil.memory import Memory
+from entente.detectors.jbeil.memory import TgnMemory
 from entente.detectors.jbeil.tgn import TGN, Asked, Stream
 from entente.detectors.jbeil.training import batches, other_targets
 from entente.detectors.neural import average_precision_and_auc
@@ -49,7 +49,7 @@ class Fast:
         past = Ring.empty(hosts, CONFIG.neighbours)
         self.model = model
         self.stream = Stream(src, dst, moments, past, CONFIG.neighbours)
-        self.memory = Memory.empty(hosts, CONFIG.memory, CPU)
+        self.memory = TgnMemory.empty(hosts, CONFIG.memory, CPU)
 
     def batch(self, batch, targets):
         stream = self.stream

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from entente.detectors.jbeil.layers import TimeEncoding
-from entente.detectors.jbeil.memory import Memory
+from entente.detectors.jbeil.memory import TgnMemory
 from entente.detectors.jbeil.options import JbeilSettings
 from entente.detectors.jbeil.tgn import TGN, Asked, Stream
 from entente.detectors.jbeil.training import batches, link_logits, other_targets, train_epoch
@@ -62,8 +62,8 @@ def stream(src: Any, dst: Any, time: Any) -> Stream:
     return Stream(src.astype(np.int32), dst.astype(np.int32), time, Ring.empty(HOSTS, K), K)
 
 
-def memory(net: TGN) -> Memory:
-    return Memory.empty(HOSTS, net.width, torch.device("cpu"))
+def memory(net: TGN) -> TgnMemory:
+    return TgnMemory.empty(HOSTS, net.width, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])

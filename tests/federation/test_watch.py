@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from entente.federation.records import RoundRecord, SiloRecord
-from entente.federation.watch import Watch
+from entente.federation.watch import SiloWatch
 
 
 def record(round_: int, kind: Literal["train", "validate"] = "train", **silos: dict[str, Any]) -> RoundRecord:
@@ -15,7 +15,7 @@ def record(round_: int, kind: Literal["train", "validate"] = "train", **silos: d
 
 
 def test_a_loud_silo_is_named_from_its_second_round_on() -> None:
-    watch = Watch()
+    watch = SiloWatch()
     assert watch.observe(record(3, a={}, b={}, c={})) == []
     assert watch.observe(record(4, a={}, b={"norm": 61.0}, c={})) == []
     assert watch.observe(record(5, a={}, b={"norm": 61.0}, c={})) == [
@@ -26,7 +26,7 @@ def test_a_loud_silo_is_named_from_its_second_round_on() -> None:
 
 def test_a_silo_with_many_hosts_may_go_far_but_not_in_the_weights_that_all_share() -> None:
     many, cheat = {"norm": 4.0, "shared": 0.6}, {"norm": 4.0, "shared": 2.0}
-    watch = Watch()
+    watch = SiloWatch()
     assert watch.observe(record(1, a={}, b=many, c=cheat | {"norm": 9.0}, d={})) == []
     assert watch.observe(record(2, a={}, b=many, c=cheat, d={})) == [
         "c: update norm 4× the median in the weights all share since round 1"
@@ -34,13 +34,13 @@ def test_a_silo_with_many_hosts_may_go_far_but_not_in_the_weights_that_all_share
 
 
 def test_a_silo_that_moves_identity_rows_alone_is_named() -> None:
-    watch = Watch()
+    watch = SiloWatch()
     said = [watch.observe(record(i, a={}, b={"norm": 1.2, "shared": 0.0}, c={}, d={})) for i in (1, 2, 3)]
     assert said == [[], [], ["b: hardly changes the weights all share (0× the median) since round 1"]]
 
 
 def test_a_loud_silo_an_idle_one_and_a_refused_one_are_told_apart() -> None:
-    watch, said = Watch(), []
+    watch, said = SiloWatch(), []
     for i in range(1, 4):
         said = watch.observe(
             record(i, a={}, b={}, c={"norm": 6.0}, d={"norm": 0.001}, e={"refused": "not finite"})
@@ -53,13 +53,13 @@ def test_a_loud_silo_an_idle_one_and_a_refused_one_are_told_apart() -> None:
 
 
 def test_two_silos_cannot_be_compared_with_each_other() -> None:
-    watch = Watch()
+    watch = SiloWatch()
     for i in range(1, 5):
         assert watch.observe(record(i, a={}, b={"norm": 500.0})) == []
 
 
 def test_watching_goes_on_after_a_restart() -> None:
-    watch, other = Watch(), Watch()
+    watch, other = SiloWatch(), SiloWatch()
     watch.observe(record(1, a={}, b={"norm": 50.0}, c={}))
     other.restore(watch.state())
     assert other.observe(record(2, a={}, b={"norm": 50.0}, c={})) == [
@@ -68,7 +68,7 @@ def test_watching_goes_on_after_a_restart() -> None:
 
 
 def test_a_silo_where_the_model_gets_worse_is_named_and_one_without_validation_is_not() -> None:
-    watch, said = Watch(), []
+    watch, said = SiloWatch(), []
     for i, auc in enumerate((0.8, 0.95, 0.6, 0.61, 0.59), start=1):
         said = watch.observe(
             record(i, a={"ap": 0.9, "auc": auc, "edges": 90}, b={}, c={"auc": 0.1, "edges": 0})
@@ -78,14 +78,14 @@ def test_a_silo_where_the_model_gets_worse_is_named_and_one_without_validation_i
 
 
 def test_claims_of_perfect_validation_are_named() -> None:
-    watch = Watch()
+    watch = SiloWatch()
     for i in (1, 2):
         said = watch.observe(record(i, a={"ap": 1.0, "auc": 1.0, "edges": 90}, b={}, c={}))
     assert said == ["a: claims perfect validation since round 1"]
 
 
 def test_the_best_validation_survives_a_restart() -> None:
-    watch, other = Watch(), Watch()
+    watch, other = SiloWatch(), SiloWatch()
     watch.observe(record(1, a={"ap": 0.9, "auc": 0.9, "edges": 90}, b={}, c={}))
     other.restore(watch.state())
     for i in (2, 3, 4):
@@ -94,6 +94,6 @@ def test_the_best_validation_survives_a_restart() -> None:
 
 
 def test_a_handful_of_validation_edges_says_nothing() -> None:
-    watch = Watch()
+    watch = SiloWatch()
     for i, auc in enumerate((1.0, 1.0, 0.2, 0.2, 0.2, 0.2), start=1):
         assert watch.observe(record(i, a={"ap": auc, "auc": auc, "edges": 4}, b={}, c={})) == []

@@ -52,7 +52,7 @@ TECHNIQUE_BY_WORD = {
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SiloView:
     """Whose logs an explanation is about: reasons are counted in one silo's logs and say so."""
 
     silo: str
@@ -69,7 +69,7 @@ class View:
         return "hosts" if self.owns_source else f"hosts of {self.silo}"
 
 
-def explain(src: str, dst: str, novelty: Novelty, days: float, view: View) -> tuple[str, ...]:
+def explain(src: str, dst: str, novelty: Novelty, days: float, view: SiloView) -> tuple[str, ...]:
     """Sentences a human can check against the logs of one silo, the strongest first."""
     reasons = []
     if novelty.pair_windows:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from entente.detection.alerts import Alert, Direction, in_order
 from entente.detection.budget import DAY, DayBudget, within_budget
-from entente.detection.explanations import SEVERITIES, View, explain, severity
+from entente.detection.explanations import SEVERITIES, SiloView, explain, severity
 from entente.detection.history import Edges, History
 from entente.detection.policy import AlertPolicy, to_many
 from entente.detection.scored import ScoredEdges
@@ -140,7 +140,7 @@ def _alert(
     start, s, d = _edge(scored, i)
     src, dst = str(scored.hosts[s]), str(scored.hosts[d])
     silo = scored.silos[int(scored.silo[i])]
-    view = View(silo, bool(own[s]), bool(own[d]))
+    view = SiloView(silo, bool(own[s]), bool(own[d]))
     novelty, days = past.novelty(start, s, d), (start - past.start) / DAY
     score = float(scored.score[i])
     rarity = None if calibration is None else calibration.one_in(score)
@@ -165,11 +165,11 @@ def _alert(
     )
 
 
-def _rare(rarity: int, view: View) -> str:
+def _rare(rarity: int, view: SiloView) -> str:
     return f"1 in {rarity:,} edges scores as high in the validation windows of {view.logs}"
 
 
-def _direction(view: View) -> Direction:
+def _direction(view: SiloView) -> Direction:
     if view.owns_source and view.owns_target:
         return "internal"
     return "outbound" if view.owns_source else "inbound"

@@ -15,7 +15,7 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from entente.detectors.euler.layout import Layout, indices
+from entente.detectors.euler.layout import WindowLayout, indices
 from entente.detectors.euler.visits import Visits, visits_of
 from entente.graphs.temporal import NOBODY, Int64
 
@@ -49,7 +49,7 @@ def propagate(matrix: csr_matrix, x: Tensor) -> Tensor:
 class Adjacency:
     """What the graph layers need of a layout; `first` has hosts as senders, `second` rows of the table."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: WindowLayout) -> None:
         self.layout = layout
         rows = np.arange(layout.rows, dtype=np.int64)
         counts = np.diff(layout.starts)
@@ -86,7 +86,7 @@ class Adjacency:
         return self._matrices[senders]
 
 
-class Identity(nn.Module):
+class IdentityLookup(nn.Module):
     """XW for identity features: a host's row of W, or the sum of its rows; zeros for a host without one."""
 
     def __init__(self, table_size: int, width: int) -> None:
@@ -121,7 +121,7 @@ class GraphLayer(nn.Module):
     def __init__(self, inputs: int | None, outputs: int, table_size: int) -> None:
         super().__init__()
         self.senders = "first" if inputs is None else "second"
-        self.map = Identity(table_size, outputs) if inputs is None else _linear(inputs, outputs)
+        self.map = IdentityLookup(table_size, outputs) if inputs is None else _linear(inputs, outputs)
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor, adjacency: Adjacency) -> Tensor:
@@ -143,7 +143,7 @@ class SAGE(GraphLayer):
 
     def __init__(self, inputs: int | None, outputs: int, table_size: int) -> None:
         super().__init__(inputs, outputs, table_size)
-        self.pool = Identity(table_size, outputs) if inputs is None else _linear(inputs, outputs)
+        self.pool = IdentityLookup(table_size, outputs) if inputs is None else _linear(inputs, outputs)
         self.pool_bias = nn.Parameter(torch.zeros(outputs))
         self.neighbours = _linear(outputs, outputs)
 

@@ -28,7 +28,7 @@ from entente.federation.publishing import Publisher
 from entente.federation.records import BootstrapRecord, PrivacyRecord, RoundRecord, RoundScore, SiloRecord
 from entente.federation.reply_check import ReplyCheck
 from entente.federation.selection import Selection, summarise
-from entente.federation.watch import Watch
+from entente.federation.watch import SiloWatch
 
 NO_FAILURES: Mapping[str, str] = {}
 FEWEST_FOR_LIMIT = 3
@@ -65,7 +65,7 @@ class Coordinator:
         self._publisher = Publisher(privacy, self._rule, len(silos), seed)
         self._bootstrap = Bootstrap(config, self._rule, self.silos, self.quorum, _reference_seed(seed))
         self._selection = Selection(config.patience)
-        self._watch = Watch()
+        self._watch = SiloWatch()
         self._shapes = dict(zip(layout.names, layout.shapes, strict=True))
         self._lent: Vector = np.empty(layout.size, dtype=np.float32)  # one update at a time
         self._current: Vector = layout.flatten(weights)

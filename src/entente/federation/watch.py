@@ -36,7 +36,7 @@ REFUSED = Sign("refused", 2)
 PATIENCE = {sign.name: sign.patience for sign in (NORM, IDLE, DRIFT, PERFECT, REFUSED)}
 
 
-class Watch:
+class SiloWatch:
     """Fed one round's record after the other; `observe` returns the warnings that hold in that round.
 
     `loud`, `idle`: times the median norm of the other silos, which is long where a silo has many hosts.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from entente.errors import LogError
-from entente.logs.manifest import Manifest, Source, read_manifest, write_manifest
+from entente.logs.manifest import Manifest, ReadSource, read_manifest, write_manifest
 from entente.logs.schema import COLUMNS, DAY, EVENT_SCHEMA, REQUIRED
 from entente.logs.store import (
     ENCODED_SCHEMA,
@@ -85,7 +85,7 @@ def event_files(path: Path, start: int | None = None, end: int | None = None) ->
 
 
 def write_events(
-    table: pa.Table, path: Path, sources: Sequence[Source] = (), labels: dict[str, int] | None = None
+    table: pa.Table, path: Path, sources: Sequence[ReadSource] = (), labels: dict[str, int] | None = None
 ) -> Manifest:
     """Store a table as an event directory, atomically; columns it lacks become null."""
     missing = [name for name in REQUIRED if name not in table.column_names]
@@ -108,7 +108,7 @@ def write_events(
 
 def summarise(
     writer: EventWriter,
-    sources: tuple[Source, ...],
+    sources: tuple[ReadSource, ...],
     skipped: dict[str, str] | None = None,
     labels: dict[str, int] | None = None,
     unknown_labels: dict[str, int] | None = None,

@@ -51,7 +51,7 @@ class Spelling:
 
 
 @dataclass
-class Counts:
+class NameCounts:
     """Ends of events (two per event), by what became of their name."""
 
     respelt: int = 0
@@ -94,7 +94,7 @@ class HostNames:
         return Spelling(lower, () if domains == (NONE,) else domains or ((ALL,) if short else ()))
 
     def apply(
-        self, column: pa.ChunkedArray, times: IntArray, spelling: Spelling, counts: Counts
+        self, column: pa.ChunkedArray, times: IntArray, spelling: Spelling, counts: NameCounts
     ) -> tuple[pa.ChunkedArray, IntArray]:
         """The column respelt and mapped, and the rows that turn out to name no host."""
         values, codes = _encoded(column)
@@ -124,7 +124,7 @@ class HostNames:
         times: IntArray,
         spelling: Spelling,
         places: dict[str, int],
-        counts: Counts,
+        counts: NameCounts,
     ) -> None:
         """Addresses -> machines, in place; `rows` are codes into `places`, which grows."""
         assert self.book is not None

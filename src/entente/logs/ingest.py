@@ -12,7 +12,7 @@ from entente.logs.events import summarise
 from entente.logs.formats.base import Options
 from entente.logs.hosts import HostNames
 from entente.logs.leases import read_hosts
-from entente.logs.manifest import Manifest, Source, total, write_manifest
+from entente.logs.manifest import Manifest, ReadSource, total, write_manifest
 from entente.logs.pipeline import Observer, Piece, Pipeline
 from entente.logs.plan import AUTO, Job, Plan, make_plan
 from entente.logs.quarantine import Quarantine
@@ -67,8 +67,10 @@ class _Tally:
         for row in piece.bad:
             self.bad[row.reason] = self.bad.get(row.reason, 0) + 1
 
-    def source(self, job: Job) -> Source:
-        return Source(str(job.file), job.format.name, self.seen, self.kept, self.filtered, total([self.bad]))
+    def source(self, job: Job) -> ReadSource:
+        return ReadSource(
+            str(job.file), job.format.name, self.seen, self.kept, self.filtered, total([self.bad])
+        )
 
 
 def plan(request: Request) -> Plan:

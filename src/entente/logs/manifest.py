@@ -17,7 +17,7 @@ LATER = ("unknown_labels", "names")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReadSource:
     """One log file and what became of its rows: seen = kept + filtered + bad."""
 
     file: str
@@ -48,7 +48,7 @@ class Manifest:
     """Whether the rows stand in order of time, as most logs write them."""
     days: Mapping[str, int]
     """Day (UTC, YYYY-MM-DD) -> rows."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ReadSource, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     """File -> why nothing of it was read."""
     labels: Mapping[str, int] = field(default_factory=dict)
@@ -108,7 +108,7 @@ def read_manifest(path: Path) -> Manifest:
     document = read_json(stored)
     try:
         known = {name: document[name] for name in Manifest.__slots__ if name in document or name not in LATER}
-        known["sources"] = tuple(Source(**source) for source in known["sources"])
+        known["sources"] = tuple(ReadSource(**source) for source in known["sources"])
         manifest = Manifest(**known)
     except (KeyError, TypeError) as error:
         raise StorageError(f"is not a manifest of this version ({error})", where=stored) from error

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from entente.errors import LogError, UsageError
 from entente.logs.formats.base import Format
-from entente.logs.hosts import Counts, HostNames
+from entente.logs.hosts import HostNames, NameCounts
 from entente.logs.projection import NO_DST, NO_SRC
 from entente.logs.schema import MICROSECONDS
 from entente.logs.sources import text_beside
@@ -37,7 +37,7 @@ class Refined:
     matched: set[str] = field(default_factory=set)
     """Keys of the labels file that occurred."""
     names: dict[str, int] = field(default_factory=dict)
-    """What became of the names of hosts, in ends of events (`hosts.Counts`)."""
+    """What became of the names of hosts, in ends of events (`hosts.NameCounts`)."""
     words: dict[str, int] = field(default_factory=dict)
     """Labels that nobody understands -> rows."""
 
@@ -71,7 +71,7 @@ class Refinement:
             hit = pc.is_in(rows["key"], value_set=self.keys)
             matched.update(pc.unique(rows["key"].filter(hit)).to_pylist())
             rows = _set(rows, "label", hit.cast(pa.int8()))
-        counts = Counts()
+        counts = NameCounts()
         spelling = self.names.spelling(format.exact_names, format.short_names)
         for name, reason in (("src", NO_SRC), ("dst", NO_DST)):
             column, missing = self.names.apply(rows[name], times, spelling, counts)

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from entente.config import DetectorOptions
-from entente.detectors.baselines.counts import Counts, Float64, Window
+from entente.detectors.baselines.counts import Counts, Float64, PairWindow
 from entente.detectors.baselines.pairs import PairBaseline
 
 
@@ -28,7 +28,7 @@ class BusySource(PairBaseline):
     Options: ClassVar[type[DetectorOptions]] = BusySourceOptions
     config: BusySourceOptions
 
-    def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
+    def _scores(self, counts: Counts, window: PairWindow, edges: PairWindow, tie: Float64) -> Float64:
         targets = np.bincount(np.unique(edges.keys) >> 32, minlength=len(counts.node["sources"]))
         usual = self.config.usual + counts.node["source_events"] / max(1, counts.windows)
         scores: Float64 = targets[window.src] / usual[window.src] + tie

@@ -8,7 +8,7 @@ from entente.detection.alerts import Alert
 from entente.detection.sinks.base import Sink, json_lines
 
 
-class JsonLines(Sink):
+class JsonSink(Sink):
     name = "jsonl"
     summary = "Entente's own fields, one JSON object per line"
     suffix = ".jsonl"

@@ -35,7 +35,7 @@ def pair_keys(src: Int32, dst: Int32) -> Int64:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window:
+class PairWindow:
     """The pairs to be scored in one window; `place` is where a pair is counted, or -1 where it never was."""
 
     start: int
@@ -92,7 +92,7 @@ class Counts:
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[place] == keys, place, -1)
 
-    def of_pair(self, name: str, window: Window) -> NDArray[Any]:
+    def of_pair(self, name: str, window: PairWindow) -> NDArray[Any]:
         """A pair's count before this window; zero (or never) for a pair without a place."""
         values = self.pair[name]
         if not len(values):
@@ -108,7 +108,7 @@ class Counts:
         for values in (self.pair["pair_now"], self.node["source_now"], self.node["target_now"]):
             values *= DECAY
 
-    def add_events(self, window: Window, weight: Float32) -> None:
+    def add_events(self, window: PairWindow, weight: Float32) -> None:
         """Count a window's events by pair, source and target."""
         heavy = weight.astype(np.float64)
         for name in ("pair_events", "pair_now"):
@@ -119,7 +119,7 @@ class Counts:
             self.node[f"{end}_events"] += counts
             self.node[f"{end}_now"] += counts
 
-    def close(self, window: Window, time: Int64) -> None:
+    def close(self, window: PairWindow, time: Int64) -> None:
         """Close a window: its pairs have been seen once more, its new pairs are new sources of targets."""
         place, first = np.unique(window.place, return_index=True)
         new = self.pair["pair_windows"][place] == 0
@@ -128,9 +128,9 @@ class Counts:
         np.maximum.at(self.pair["pair_last"], window.place, time)
 
 
-def window_of(counts: Counts, start: int, src: Int32, dst: Int32) -> Window:
+def window_of(counts: Counts, start: int, src: Int32, dst: Int32) -> PairWindow:
     keys = pair_keys(src, dst)
-    return Window(start, src, dst, counts.locate(keys), keys)
+    return PairWindow(start, src, dst, counts.locate(keys), keys)
 
 
 def slices(graph: TemporalGraph, candidates: Candidates | None) -> Int64:

@@ -17,7 +17,7 @@ from pydantic import Field
 from entente.config import DetectorOptions
 from entente.detectors.base import Candidates, State
 from entente.detectors.baselines.base import Baseline, Float64, check, ties
-from entente.detectors.baselines.counts import Counts, Window, slices, window_of
+from entente.detectors.baselines.counts import Counts, PairWindow, slices, window_of
 from entente.graphs.temporal import Float32, TemporalGraph
 from entente.logs.schema import MICROSECONDS
 
@@ -29,7 +29,7 @@ class PairBaseline(Baseline):
     """Whether the window's own events are counted before its pairs are scored."""
 
     @abstractmethod
-    def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
+    def _scores(self, counts: Counts, window: PairWindow, edges: PairWindow, tie: Float64) -> Float64:
         """Scores of `window`'s pairs; `edges` are the window's own edges, `tie` is in [0, TIE)."""
 
     def initial_state(self, graph: TemporalGraph) -> State:
@@ -64,7 +64,7 @@ class FirstSeen(PairBaseline):
     summary = "A pair that no earlier window had scores 1, any other 0."
     reference = True
 
-    def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
+    def _scores(self, counts: Counts, window: PairWindow, edges: PairWindow, tie: Float64) -> Float64:
         return _new(counts, window) + tie
 
 
@@ -73,7 +73,7 @@ class PairFrequency(PairBaseline):
     summary = "The fewer earlier windows had the pair, the higher."
     reference = True
 
-    def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
+    def _scores(self, counts: Counts, window: PairWindow, edges: PairWindow, tie: Float64) -> Float64:
         return _rarely_seen(counts, window, tie)
 
 
@@ -82,7 +82,7 @@ class RareTarget(PairBaseline):
     summary = "First-seen pairs first, those whose target has the fewest sources on top."
     reference = True
 
-    def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
+    def _scores(self, counts: Counts, window: PairWindow, edges: PairWindow, tie: Float64) -> Float64:
         rarity = _rarity(counts, window, tie)
         return np.where(_new(counts, window), 1.0 + rarity, _rarely_seen(counts, window, tie))
 
@@ -92,7 +92,7 @@ class NoveltyBurst(PairBaseline):
     summary = "As rare-target, times the number of new targets the source has in this window."
     reference = True
 
-    def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
+    def _scores(self, counts: Counts, window: PairWindow, edges: PairWindow, tie: Float64) -> Float64:
         new_keys = np.unique(edges.keys[_new(counts, edges)])
         fan = np.bincount(new_keys >> 32, minlength=len(counts.node["sources"]))
         burst = np.maximum(fan[window.src], 1) * _rarity(counts, window, tie)
@@ -113,7 +113,7 @@ class EdgeBank(PairBaseline):
     Options = EdgeBankOptions
     config: EdgeBankOptions
 
-    def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
+    def _scores(self, counts: Counts, window: PairWindow, edges: PairWindow, tie: Float64) -> Float64:
         forgotten = _new(counts, window)
         if self.config.memory is not None:
             horizon = window.start - round(self.config.memory * MICROSECONDS)
@@ -126,7 +126,7 @@ class Midas(PairBaseline):
     summary = "MIDAS-R: chi-squared of the pair's, source's and target's present rate against their past."
     own_window = True
 
-    def _scores(self, counts: Counts, window: Window, edges: Window, tie: Float64) -> Float64:
+    def _scores(self, counts: Counts, window: PairWindow, edges: PairWindow, tie: Float64) -> Float64:
         clock = counts.windows
         parts = (
             (counts.of_pair("pair_now", window), counts.of_pair("pair_events", window)),
@@ -148,21 +148,21 @@ def chi_squared(now: NDArray[Any], total: NDArray[Any], clock: int) -> Float64:
     return deviation
 
 
-def _tie(window: Window) -> Float64:
+def _tie(window: PairWindow) -> Float64:
     return ties(window.keys, np.array([window.start], dtype=np.int64))
 
 
-def _new(counts: Counts, window: Window) -> NDArray[np.bool_]:
+def _new(counts: Counts, window: PairWindow) -> NDArray[np.bool_]:
     unseen: NDArray[np.bool_] = counts.of_pair("pair_windows", window) == 0
     return unseen
 
 
-def _rarely_seen(counts: Counts, window: Window, tie: Float64) -> Float64:
+def _rarely_seen(counts: Counts, window: PairWindow, tie: Float64) -> Float64:
     rare: Float64 = 1.0 / (1.0 + counts.of_pair("pair_windows", window) + tie)
     return rare
 
 
-def _rarity(counts: Counts, window: Window, tie: Float64) -> Float64:
+def _rarity(counts: Counts, window: PairWindow, tie: Float64) -> Float64:
     """One over the target's sources, this one and one to spare included."""
     rare: Float64 = 1.0 / (2.0 + counts.node["sources"][window.dst] + tie)
     return rare

@@ -20,7 +20,7 @@ BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class WindowLayout:
     """Edges of all windows, grouped by receiving row; rows are sorted by (block of hosts, window, host)."""
 
     windows: int
@@ -48,7 +48,7 @@ class Layout:
 
 def lay_out(
     window: Int64, src: Int32, dst: Int32, weight: NDArray[np.float32], windows: int, nodes: int
-) -> Layout:
+) -> WindowLayout:
     """Lay out the edges of `windows` windows among `nodes` hosts."""
     sender, receiver = src.astype(np.int64), dst.astype(np.int64)
     edge_keys = _keys(window, receiver, windows)
@@ -58,7 +58,7 @@ def lay_out(
     first[1:] = edge_keys[1:] != edge_keys[:-1]
     keys = edge_keys[first]
     blocks = -(-nodes // BLOCK)
-    return Layout(
+    return WindowLayout(
         windows=windows,
         nodes=nodes,
         keys=keys,
@@ -71,7 +71,7 @@ def lay_out(
     )
 
 
-def lay_out_graph(graph: TemporalGraph) -> Layout:
+def lay_out_graph(graph: TemporalGraph) -> WindowLayout:
     """All windows and all hosts of a graph."""
     return lay_out(
         graph.window_of_edge(), graph.src, graph.dst, graph.weight, graph.num_windows, graph.num_nodes

@@ -9,7 +9,7 @@ from entente.detectors.base import GraphShape
 from entente.detectors.euler.cells import States
 from entente.detectors.euler.options import EulerSettings
 from entente.detectors.euler.recurrence import Recurrence
-from entente.detectors.layers import GRAPH_LAYERS, MLP, Adjacency, Identity, InnerProduct
+from entente.detectors.layers import GRAPH_LAYERS, MLP, Adjacency, IdentityLookup, InnerProduct
 
 
 class Encoder(nn.Module):
@@ -23,7 +23,7 @@ class Encoder(nn.Module):
         self.second = layer(settings.hidden, settings.hidden, table_size)
         if settings.identities == "fixed":
             for part in self.first.children():
-                if isinstance(part, Identity):
+                if isinstance(part, IdentityLookup):
                     part.fix()
 
     def forward(self, rows: Tensor, adjacency: Adjacency, noise: torch.Generator | None) -> Tensor:

@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from entente.detectors.euler.cells import CELLS, Cell, States
-from entente.detectors.euler.layout import BLOCK, Layout, indices
+from entente.detectors.euler.layout import BLOCK, WindowLayout, indices
 from entente.detectors.euler.visits import Visits, Walk
 
 
 class _Blocks:
     """The hosts of each block, and which rows of the table are theirs in each window."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: WindowLayout) -> None:
         self.layout = layout
         self.local = indices(layout.row_node % BLOCK)
         self.starts: list[int] = layout.block_starts.tolist()
@@ -43,7 +43,7 @@ class _Recur(torch.autograd.Function):
     def forward(
         ctx: Any,
         cell: Cell,
-        layout: Layout,
+        layout: WindowLayout,
         x: Tensor,
         w_input: Tensor,
         w_hidden: Tensor,
@@ -145,7 +145,7 @@ class Recurrence(nn.Module):
         return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
     def by_window(
-        self, x: Tensor, layout: Layout, initial: States, projection: nn.Linear
+        self, x: Tensor, layout: WindowLayout, initial: States, projection: nn.Linear
     ) -> tuple[Tensor, States]:
         """Every host moves on in every window: projected states by window and host, and the last states.
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from entente.detectors.euler.cells import Cell, States
-from entente.detectors.euler.layout import BLOCK, Layout, indices
+from entente.detectors.euler.layout import BLOCK, WindowLayout, indices
 from entente.graphs.temporal import Int64
 
 ROWS_AT_ONCE = 4096
@@ -58,7 +58,7 @@ class Visits:
                 first = t
 
 
-def visits_of(layout: Layout) -> Visits:
+def visits_of(layout: WindowLayout) -> Visits:
     """All windows in which a host sends or receives."""
     windows, nodes = max(layout.windows, 1), layout.nodes
     received = layout.keys // BLOCK - layout.row_node // BLOCK * layout.windows

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from entente.config import DetectorOptions
 from entente.detectors.base import Candidates, GraphShape, State, Training, Validation
-from entente.detectors.jbeil.memory import Memory
+from entente.detectors.jbeil.memory import TgnMemory
 from entente.detectors.jbeil.options import JbeilOptions
 from entente.detectors.jbeil.tgn import TGN, Asked, Stream
 from entente.detectors.jbeil.training import batches, link_logits, other_targets, train_epoch
@@ -125,7 +125,7 @@ class Jbeil(NeuralDetector):
     ) -> tuple[Float32, State]:
         check_graph(graph, self.shape)
         order = np.lexsort((graph.time, graph.window_of_edge()))
-        memory = Memory.load(state, graph.num_nodes, self.settings.memory, self.device)
+        memory = TgnMemory.load(state, graph.num_nodes, self.settings.memory, self.device)
         stream = self._stream(graph, order, self._ring(state, graph.num_nodes))
         own = candidates is None
         if candidates is None:
@@ -149,7 +149,7 @@ class Jbeil(NeuralDetector):
     def _score_window(
         self,
         stream: Stream,
-        memory: Memory,
+        memory: TgnMemory,
         events: range,
         ends: int,
         candidates: Candidates,
@@ -178,8 +178,8 @@ class Jbeil(NeuralDetector):
             if len(batch):
                 self.module.observe(stream, memory, batch, updated)
 
-    def _memory(self, graph: TemporalGraph) -> Memory:
-        return Memory.empty(graph.num_nodes, self.settings.memory, self.device)
+    def _memory(self, graph: TemporalGraph) -> TgnMemory:
+        return TgnMemory.empty(graph.num_nodes, self.settings.memory, self.device)
 
     def _stream(self, graph: TemporalGraph, events: Int64, past: Ring | None = None) -> Stream:
         k = self.settings.neighbours

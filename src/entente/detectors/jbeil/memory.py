@@ -19,7 +19,7 @@ NAMES = ("memory", "memory_time", "message_pending", "message_other", "message_g
 
 
 @dataclass(slots=True, eq=False)
-class Memory:
+class TgnMemory:
     """All hosts' memories, and the raw message that each has received since its own was updated.
 
     A message is kept raw (identity message function), the last one only (last-message aggregator). It is
@@ -33,8 +33,8 @@ class Memory:
     gap: Tensor  # [hosts]: seconds between the host's last two events
 
     @staticmethod
-    def empty(hosts: int, width: int, device: torch.device) -> Memory:
-        return Memory(
+    def empty(hosts: int, width: int, device: torch.device) -> TgnMemory:
+        return TgnMemory(
             torch.zeros(hosts, width, device=device),
             np.full(hosts, -1, dtype=np.int64),
             np.zeros(hosts, dtype=np.bool_),
@@ -43,9 +43,9 @@ class Memory:
         )
 
     @staticmethod
-    def load(state: Arrays, hosts: int, width: int, device: torch.device) -> Memory:
+    def load(state: Arrays, hosts: int, width: int, device: torch.device) -> TgnMemory:
         """A copy of the memory in a state; hosts appended since then have none."""
-        fresh = Memory.empty(hosts, width, device)
+        fresh = TgnMemory.empty(hosts, width, device)
         if any(name not in state for name in NAMES) or state["memory"].shape[1:] != (width,):
             raise DetectorError(
                 "the state is not one of this detector", remedy="Use the state that the same model left."
@@ -107,7 +107,7 @@ class MemoryUpdater(nn.Module):
         self.cell = nn.GRUCell(2 * width + time.width, width)
         self.time = time
 
-    def forward(self, memory: Memory, hosts: Int64) -> Tensor:
+    def forward(self, memory: TgnMemory, hosts: Int64) -> Tensor:
         """Up-to-date memories of `hosts`; the store itself is not changed."""
         device = memory.rows.device
         at = torch.from_numpy(hosts).to(device)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from entente.detectors.jbeil.layers import EdgeDecoder, NeighbourAttention, Neighbourhood, TimeEncoding
-from entente.detectors.jbeil.memory import Memory, MemoryUpdater
+from entente.detectors.jbeil.memory import MemoryUpdater, TgnMemory
 from entente.detectors.jbeil.options import JbeilSettings
 from entente.graphs.neighbours import Recent, RecentNeighbours, Ring
 from entente.graphs.temporal import Int32, Int64
@@ -68,7 +68,7 @@ class TGN(nn.Module):
         self.decoder = EdgeDecoder(settings.embedding)
 
     def forward(
-        self, stream: Stream, memory: Memory, batch: Int64, asked: Asked
+        self, stream: Stream, memory: TgnMemory, batch: Int64, asked: Asked
     ) -> tuple[Tensor, tuple[Int64, Tensor]]:
         """Logits of the pairs asked for, and the memories that were brought up to date for them.
 
@@ -83,7 +83,7 @@ class TGN(nn.Module):
 
     @torch.no_grad()
     def observe(
-        self, stream: Stream, memory: Memory, batch: Int64, updated: tuple[Int64, Tensor] | None = None
+        self, stream: Stream, memory: TgnMemory, batch: Int64, updated: tuple[Int64, Tensor] | None = None
     ) -> None:
         """Let the memory receive the stream's events `batch`, after which no earlier one may be asked."""
         if updated is None:
@@ -92,7 +92,7 @@ class TGN(nn.Module):
         memory.receive(stream.src[batch], stream.dst[batch], stream.time[batch], *updated)
 
     def _embed(
-        self, stream: Stream, memory: Memory, batch: Int64, asked: tuple[Int64, Int64]
+        self, stream: Stream, memory: TgnMemory, batch: Int64, asked: tuple[Int64, Int64]
     ) -> tuple[Int64, Tensor, Tensor]:
         """Hosts whose memory was needed, their memories, and the embedding of each (node, moment).
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from entente.detectors.jbeil.memory import Memory
+from entente.detectors.jbeil.memory import TgnMemory
 from entente.detectors.jbeil.tgn import TGN, Asked, Stream
 from entente.errors import DetectorError
 from entente.graphs.temporal import Float32, Int64
@@ -36,7 +36,7 @@ def train_epoch(
     model: TGN,
     optimiser: torch.optim.Optimizer,
     stream: Stream,
-    memory: Memory,
+    memory: TgnMemory,
     size: int,
     targets: Int64,
     rng: np.random.Generator,
@@ -67,7 +67,7 @@ def train_epoch(
 
 
 def link_logits(
-    model: TGN, stream: Stream, memory: Memory, parts: list[Int64], targets: Int64
+    model: TGN, stream: Stream, memory: TgnMemory, parts: list[Int64], targets: Int64
 ) -> tuple[Float32, Float32]:
     """Logits of the events in `parts`, one part after the other, and of the same sources with `targets`."""
     model.eval()

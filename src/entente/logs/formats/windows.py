@@ -202,12 +202,12 @@ def _filtered(rows: Table, options: Options) -> Column:
 
 
 def _address(column: Column) -> Column:
-    """Without the IPv6 coat of an IPv4 address and without the interface; null when it is no place."""
+    """An IPv4 address instead of its IPv6-mapped form, without the interface; null if it names no host."""
     bare = column.lower().re_replace("^::ffff:", "").re_replace("%.*$", "")
     return only(bare, ~bare.isin(NOWHERE))
 
 
 def _host(column: Column) -> Column:
-    """Lower case, without leading backslashes; null when it is no place."""
+    """Lower case, without leading backslashes; null if it names no host."""
     bare = column.lower().re_replace(r"^\\+", "")
     return only(bare.re_replace("^::ffff:", ""), ~bare.isin(NOWHERE))

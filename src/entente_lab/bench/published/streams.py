@@ -155,7 +155,7 @@ def tgn(split: Split, seed: int, epochs: int, settings: LabJbeilOptions = TGN_SE
 
     from entente.detectors.base import GraphShape
     from entente.detectors.jbeil.detector import Jbeil
-    from entente.detectors.jbeil.memory import Memory
+    from entente.detectors.jbeil.memory import TgnMemory
     from entente.detectors.jbeil.tgn import Stream
     from entente.detectors.jbeil.training import batches, link_logits, train_epoch
     from entente.graphs.neighbours import Ring
@@ -179,7 +179,7 @@ def tgn(split: Split, seed: int, epochs: int, settings: LabJbeilOptions = TGN_SE
         "new_test": random_targets(split, split.new_test, len(split.new_test), NEW_TEST_SEED),
     }
 
-    def links(part: str, memory: Memory) -> tuple[float, float]:
+    def links(part: str, memory: TgnMemory) -> tuple[float, float]:
         events = batches(getattr(split, part), BATCH)
         return batch_means(*link_logits(detector.module, full, memory, events, against[part]))
 
@@ -187,7 +187,7 @@ def tgn(split: Split, seed: int, epochs: int, settings: LabJbeilOptions = TGN_SE
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for epoch in range(epochs):
-            memory = Memory.empty(nodes, settings.memory, detector.device)
+            memory = TgnMemory.empty(nodes, settings.memory, detector.device)
             train_epoch(detector.module, detector.optimiser, train, memory, BATCH, targets, rng)
             ap, _ = links("validation", memory)
             if ap > best:
