@@ -135,7 +135,7 @@ def test_few_positives_and_a_better_rule_are_warned_of(run_folder: Path) -> None
     RunFolder(run_folder).write_metrics(metrics.model_copy(update={"baselines": baselines}))
     warnings = " ".join(build(run_folder).warnings)
     assert "Only 15 malicious edges" in warnings
-    assert "The trivial rule rare-target does as well as the model or better." in warnings
+    assert "The baseline rare-target does as well as the model or better." in warnings
 
 
 def test_a_host_belongs_to_the_silo_that_sees_it_as_its_own(tmp_path: Path) -> None:

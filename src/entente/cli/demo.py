@@ -181,7 +181,7 @@ def conclude(
     from rich.table import Table
 
     table = Table("", "AP", "AUC", "recall@10", "alerts/day", box=None)
-    for name, m in [*methods.items(), *((f"rule: {n}", m) for n, m in rules.items())]:
+    for name, m in [*methods.items(), *((f"baseline: {n}", m) for n, m in rules.items())]:
         table.add_row(
             name,
             f"{m.ap:.3f}",

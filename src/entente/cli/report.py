@@ -21,7 +21,7 @@ def report(
 ) -> None:
     """One self-contained HTML page about a run.
 
-    It opens without a network: what was found, beside the trivial rules; the attack on the host graph;
+    It opens without a network: what was found, beside the baselines; the attack on the host graph;
     alerts and incidents with their reasons; rounds and what each silo contributed.
 
     Example: entente report runs/a --out a.html

@@ -113,10 +113,10 @@ def describe(record: RoundRecord) -> str:
 
 
 def show(metrics: RunMetrics, path: Path) -> None:
-    """The metrics as a table, trivial rules included."""
+    """The metrics as a table, baselines included."""
     table = Table("", "AP", "AUC", "recall", "precision", "alerts/day", "recall@10", box=None)
     rows = [("model", metrics.overall), *((f"  {n}", m) for n, m in metrics.per_silo.items())]
-    for name, m in [*rows, *((f"rule {n}", m) for n, m in metrics.baselines.items())]:
+    for name, m in [*rows, *((f"baseline {n}", m) for n, m in metrics.baselines.items())]:
         cells = [m.ap, m.auc, m.recall, m.precision, m.alerts_per_day, m.recall_at.get("10")]
         table.add_row(name, *("–" if v is None else f"{v:.4g}" if v < 1000 else f"{v:.0f}" for v in cells))
     console = results()

@@ -94,7 +94,7 @@ class Privacy(Section):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """Delta at which epsilon is reported (the paper's 0.1 is not a meaningful guarantee)."""
     clip: float | None = Field(default=None, gt=0)
-    """Clip every silo's update to this norm before a rule sees it; central noise needs it for most rules."""
+    """Clip every silo's update to this norm before aggregation; central noise needs it for most rules."""
     randomness: Literal["seeded", "secret"] = "seeded"
     """seeded noise can be reproduced, and so removed, by whoever knows the seed; secret is for real runs."""
 

@@ -1,6 +1,6 @@
 """What every detector is: built from a config and a shape, trained on a graph, scoring edges.
 
-Weights travel in a federation; temporal state (a GRU's hidden state, a TGN's memory, a rule's
+Weights travel in a federation; temporal state (a GRU's hidden state, a TGN's memory, a baseline's
 counts) never does. Both are plain arrays by name.
 """
 
@@ -80,7 +80,7 @@ class Detector(ABC):
     @property
     @abstractmethod
     def components(self) -> dict[str, tuple[str, ...]]:
-        """Weight names by component: ENC, TEMP, DEC. Empty for a rule; a weightless decoder is left out."""
+        """Weight names by component: ENC, TEMP, DEC; a component without weights is left out."""
 
     @property
     def identity_tables(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A model with a trivial rule beside it: the model's surprise, times what the silo's own counts say."""
+"""A model and a baseline scored together: the model's surprise, times what the silo's own counts say."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ReportData:
     command: str | None = None
     simulated: bool | None = None  # None: not known
     methods: Mapping[str, Metrics] = field(default_factory=dict)  # others to compare with
-    rules: Mapping[str, Metrics] = field(default_factory=dict)  # trivial rules
+    rules: Mapping[str, Metrics] = field(default_factory=dict)  # baselines
     note: str | None = None  # about the comparison
     per_silo: Mapping[str, Metrics] = field(default_factory=dict)
     rounds: tuple[RoundRecord, ...] = ()

@@ -87,7 +87,7 @@ def header(report: ReportData) -> str:
 
 
 def verdict(report: ReportData) -> str:
-    """One honest sentence or two: what was found, at what price, and whether a trivial rule does as well."""
+    """One honest sentence or two: what was found, at what price, and whether a baseline does as well."""
     figures = report.overall
     words = []
     if figures.positives:
@@ -104,9 +104,7 @@ def verdict(report: ReportData) -> str:
         name, value = best
         relation = "beats" if figures.ap > value else "does not beat"
         own = number(figures.ap)
-        words.append(
-            f"Its average precision, {own}, {relation} the best trivial rule: {name}, {number(value)}."
-        )
+        words.append(f"Its average precision, {own}, {relation} the best baseline: {name}, {number(value)}.")
     return " ".join(words) or "Nothing was scored."
 
 
@@ -191,7 +189,7 @@ def precision_recall(report: ReportData) -> str:
     lines.sort(key=lambda line: -_ap(report, line.name))
     frame = Frame(760, 360, (0, 1), (0, 1), right=230)
     chart = line_chart("Precision over recall", lines, frame, ("recall", "precision"), key=True)
-    said = "Each name has its average precision; dashed lines are trivial rules, the dot is the threshold."
+    said = "Each name has its average precision; dashed lines are baselines, the dot is the threshold."
     return sections.section("curve", "Precision and recall", sections.paragraph(said), chart)
 
 

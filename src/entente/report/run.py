@@ -118,7 +118,7 @@ def _warnings(
     rules = {name: figures.ap for name, figures in metrics.baselines.items() if figures.ap is not None}
     if rules and overall.ap is not None and overall.ap <= max(rules.values()):
         name = max(rules, key=lambda rule: rules[rule])
-        warnings.append(f"The trivial rule {name} does as well as the model or better.")
+        warnings.append(f"The baseline {name} does as well as the model or better.")
     refused: dict[str, list[Any]] = {}
     for record in rounds:
         for silo, reason in record.refused.items():

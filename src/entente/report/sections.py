@@ -22,7 +22,7 @@ def comparison(data: ReportData) -> str:
     rows = [
         (name, figures, "own" if name == data.method else "") for name, figures in data.all_methods().items()
     ]
-    rows += [(name, figures, "rule") for name, figures in data.rules.items()]
+    rows += [(name, figures, "baseline") for name, figures in data.rules.items()]
     if len(rows) < 2:
         return ""
     budgets = sorted(data.overall.recall_at, key=int)
@@ -30,7 +30,7 @@ def comparison(data: ReportData) -> str:
     heads += ["Precision", "Recall", "FPR", "FDR", "Alerts/day"]
     body = []
     for name, figures, style in rows:
-        label = text(name) + (" " + tag("span", "rule", class_="tag") if style == "rule" else "")
+        label = text(name) + (" " + tag("span", "baseline", class_="tag") if style == "baseline" else "")
         ap = figures.ap
         cells = [Cell(label, name), figure_cell(ap, number(ap)), Cell(_bar(ap), ap if ap is not None else -1)]
         cells.append(_figure(figures, "auc"))
@@ -41,7 +41,7 @@ def comparison(data: ReportData) -> str:
         cells.append(figure_cell(rate, amount(rate)))
         body.append((cells, style))
     said = (
-        "Rules are trivial: they only remember which pairs were seen. A model that does not beat them has no "
+        "Baselines only remember which pairs were seen. A model that does not beat them has no "
         "reason to run. Recall@k is the share of malicious edges among the k highest scores of their window."
     )
     note = paragraph(data.note, None) if data.note else ""

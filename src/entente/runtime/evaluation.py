@@ -136,8 +136,8 @@ def edge_columns(graph: TemporalGraph) -> Edges:
     return graph.start + graph.window_of_edge() * graph.width, graph.src, graph.dst
 
 
-def evaluate_rule(dataset: Dataset, rule: str, detection: Detection) -> Evaluation:
-    """A trivial rule, given exactly what the silos' models are given."""
+def evaluate_baseline(dataset: Dataset, rule: str, detection: Detection) -> Evaluation:
+    """A baseline, given exactly what the silos' models are given."""
     shape = GraphShape(dataset.shape.table_size, dataset.shape.rows_per_host)
     detectors = {name: baseline(rule, shape) for name in dataset.silos}
     return evaluate_models(dataset, detectors, detection)

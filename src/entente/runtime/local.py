@@ -21,7 +21,13 @@ from entente.runs.records import ModelCard, RunMetrics, TrainingRecord
 from entente.runs.state import SiloState
 from entente.runtime.assembly import Dataset, SiloData, initial_model, load_dataset, trained_detector
 from entente.runtime.detecting import recent_edges
-from entente.runtime.evaluation import Evaluation, edge_columns, evaluate_models, evaluate_rule, raise_from
+from entente.runtime.evaluation import (
+    Evaluation,
+    edge_columns,
+    evaluate_baseline,
+    evaluate_models,
+    raise_from,
+)
 from entente.runtime.evidence import complete
 from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_record
 from entente.runtime.participants import HONEST, Participants
@@ -74,7 +80,9 @@ def finish(
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
     evaluation = evaluate_models(dataset, detectors, experiment.detection)
     chosen = reference_baselines() if baselines is None else baselines
-    trivial = {rule: evaluate_rule(dataset, rule, experiment.detection).metrics().overall for rule in chosen}
+    trivial = {
+        rule: evaluate_baseline(dataset, rule, experiment.detection).metrics().overall for rule in chosen
+    }
     metrics = evaluation.metrics().model_copy(update={"baselines": trivial})
     shape = dataset.shape
     card = ModelCard(

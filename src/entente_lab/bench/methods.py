@@ -68,10 +68,10 @@ RULES = tuple(
         ("evidence-young", "rule: evidence, young pairs"),
     )
 )
-"""Trivial rules for the detection of attacks."""
+"""Baselines for the detection of attacks."""
 
 LINK_RULES = (Method("edgebank", "rule: EdgeBank", "rule"),)
-"""Trivial rules for link prediction."""
+"""Baselines for link prediction."""
 
 METHODS = {method.name: method for method in (*PAPER, *BEYOND, *RULES, *LINK_RULES)}
 

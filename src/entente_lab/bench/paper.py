@@ -164,7 +164,7 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
     blocks: list[Block] = [
         Paragraph(
             f"AP and AUC in percent, mean ± standard deviation over {facts['seeds']} seeds, the same for "
-            "every method. Best and second best of the federated methods are marked. Trivial rules "
+            "every method. Best and second best of the federated methods are marked. Baselines "
             "have no seed."
         ),
         Command(str(facts["command"])),

@@ -108,7 +108,7 @@ def standing(rows: Sequence[Row]) -> list[Block]:
 
 
 def beside_rules(rows: Sequence[Row]) -> list[Block]:
-    """A model that no trivial rule beats would be news; say where it stands."""
+    """A model that no baseline beats would be news; say where it stands."""
     said = []
     for name, part in euler_parts(rows):
         ours = summary(where(part, method="entente"), "ap").mean
@@ -120,7 +120,7 @@ def beside_rules(rows: Sequence[Row]) -> list[Block]:
         models = {m: summary(where(part, method=m), "ap").mean for m in METHODS if METHODS[m].kind != "rule"}
         top = max((m for m in models if models[m] is not None), key=lambda m: models[m] or 0.0)
         said.append(
-            f"On {name} the best trivial rule ({title(best)}) has AP {100 * known[best]:.2f} %, Entente "
+            f"On {name} the best baseline ({title(best)}) has AP {100 * known[best]:.2f} %, Entente "
             f"{100 * ours:.2f} %, the best trained method ({title(top)}) {100 * (models[top] or 0):.2f} %."
         )
     return [Paragraph(" ".join(said))] if said else []

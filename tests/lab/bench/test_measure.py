@@ -14,7 +14,7 @@ from entente.detectors.jbeil.detector import hidden_hosts
 from entente.partition.base import read_silos
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
-from entente.runtime.evaluation import evaluate_models, evaluate_rule
+from entente.runtime.evaluation import evaluate_baseline, evaluate_models
 from entente.runtime.local import fit
 from entente_lab.bench import ablation
 from entente_lab.bench.events import Prepared
@@ -131,7 +131,7 @@ def test_permuting_test_labels_changes_nothing_that_was_trained(
 def test_a_silo_s_share_of_the_central_scores_is_what_it_would_see(small_company: Prepared) -> None:
     experiment = short(small_company, "first-seen")
     central = load_dataset(change(experiment, {"mode": "non-fl"}))
-    whole = evaluate_rule(central, "first-seen", experiment.detection).overall()
+    whole = evaluate_baseline(central, "first-seen", experiment.detection).overall()
     owners = read_silos(small_company.silos).as_dict()
     parts = seen_by_silos(whole, owners, augmentation=True)
     own = load_dataset(experiment)

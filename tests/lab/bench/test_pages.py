@@ -321,7 +321,7 @@ def test_the_results_page_comes_from_recorded_cells_alone(tmp_path: Path) -> Non
     assert "entente bench paper" in text
     assert "Better than: FedAVG (simulated, euler)" in text
     assert "Behind none" in text
-    assert "the best trivial rule" in text
+    assert "the best baseline" in text
     assert "r 0.40" in text
 
 

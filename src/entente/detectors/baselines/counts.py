@@ -1,4 +1,4 @@
-"""What a rule remembers of the windows it has seen: counts by pair, source and target."""
+"""What a baseline remembers of the windows it has seen: counts by pair, source and target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trivial rules every model has to beat: online counts of pairs, and nothing to train.
+"""The baselines every model has to beat: online counts of pairs, and nothing to train.
 
 An edge's score uses the windows before its own (and, where the rule says so, how much else its own window
 holds). Equal scores are told apart by a small number hashed from pair and window, so that figures
