@@ -54,9 +54,11 @@ def fuzz_told(data: bytes) -> None:
 
 
 def fuzz_framing(data: bytes) -> None:
-    for depth in {0, 1, 2, 3, *possible_depths(data)}:
-        text = b"".join(framed(iter([data[i : i + 7] for i in range(0, len(data), 7)]), depth))
-        assert not text or text.endswith(b"\n")
+    for depth in {len(data) % 4, *possible_depths(data)}:
+        whole = b"".join(framed(iter([data]), depth)) if data else b""
+        half = len(data) // 2
+        assert b"".join(framed(iter(part for part in (data[:half], data[half:]) if part), depth)) == whole
+        assert not whole or whole.endswith(b"\n")
 
 
 def fuzz_archive(data: bytes) -> None:

@@ -71,6 +71,14 @@ def test_an_object_without_end_is_no_log(monkeypatch: pytest.MonkeyPatch, tmp_pa
         list(framed(iter([b'[{"a":"' + b"x" * 5000]), 1))
 
 
+def test_brackets_that_do_not_fit_give_the_same_rows_however_the_text_is_cut() -> None:
+    text = b'[{"a": {"b": 1 ] }, {"a": 2}, {"c": 3}]'
+    for depth in range(4):
+        whole = b"".join(framed(iter([text]), depth))
+        for place in range(1, len(text)):
+            assert b"".join(framed(iter([text[:place], text[place:]]), depth)) == whole
+
+
 def test_a_truncated_array_ends_in_a_bad_row() -> None:
     lines = b"".join(framed(iter([b'[{"a":1},{"b":\n2']), 1))
     assert lines == b'{"a":1}\n{"b": 2\n'

@@ -56,11 +56,12 @@ class Framer:
         for place, opening in sorted(
             [(place, True) for place in starts] + [(place, False) for place in ends]
         ):
-            if opening:
-                begun = place
-            elif begun is not None:
-                yield _on_one_line(b"".join(self._open) + piece[begun : place + 1])
-                self._open, self._length, begun = [], 0, None
+            if begun is not None:
+                # An object that begins before the former has ended makes that one a bad row.
+                end = place if opening else place + 1
+                yield _on_one_line(b"".join(self._open) + piece[begun:end])
+                self._open, self._length = [], 0
+            begun = place if opening else None
         if begun is not None:
             self._open.append(piece[begun:])
             self._length += len(piece) - begun
