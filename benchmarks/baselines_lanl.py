@@ -1,6 +1,6 @@
 """The rules on the LANL replay: AP, AUC and recall at 10 alerts per window, mean over replays.
 
-    python benchmarks/rules_lanl.py DATA [--seeds 3] [--orders 5] [--quick]
+    python benchmarks/baselines_lanl.py DATA [--seeds 3] [--orders 5] [--quick]
 
 DATA is the folder that holds replay.py. NTLM rows, 30-minute windows, 42 hours of counting before the test,
 counts online; a red edge is one that merges an event of redteam.txt (same time, source and target). Ties are
@@ -21,8 +21,7 @@ import numpy as np
 import polars as pl
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from entente.config import Rule
-from entente.detectors import create
+from entente.detectors import baseline
 from entente.detectors.base import GraphShape
 from entente.graphs.temporal import TemporalGraph
 
@@ -79,7 +78,7 @@ def measure(graph: TemporalGraph, name: str, order: int) -> tuple[float, float, 
     """AP, AUC and recall; no rule looks at absolute time, so another start is another order of ties."""
     shift = order * 1_000 * graph.width
     graph = replace(graph, start=graph.start + shift, time=graph.time + shift)
-    detector = create(Rule(name=name), GraphShape(graph.table_size), 0)
+    detector = baseline(name, GraphShape(graph.table_size), 0)
     scores, _ = detector.score(graph, detector.initial_state(graph))
     window = graph.window_of_edge()
     test = window >= TRAIN
@@ -110,7 +109,7 @@ def main() -> None:
         stated = "/".join(f"{value:.3f}" for value in SPECIFIED.get(name, ()))
         print(f"{name:<16}{ap:8.4f}{auc:8.4f}{recall:8.3f}   {stated}")
     rounded = {name: [round(float(value), 4) for value in values] for name, values in means.items()}
-    print(json.dumps({"benchmark": "rules_lanl", "seeds": seeds, "days": days, "ratios": rounded}))
+    print(json.dumps({"benchmark": "baselines_lanl", "seeds": seeds, "days": days, "ratios": rounded}))
 
 
 if __name__ == "__main__":
