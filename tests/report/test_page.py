@@ -186,7 +186,7 @@ def test_the_trivial_rules_stand_beside_the_model(run_folder: Path) -> None:
     said = " ".join(read(render(build(run_folder))).said)
     for rule in ("first-seen", "pair-frequency", "rare-target", "novelty-burst"):
         assert rule in said
-    assert "the best rule" in said
+    assert "the best baseline" in said
 
 
 def test_many_alerts_are_cut_and_counted() -> None:

@@ -141,7 +141,7 @@ def _tile(report: ReportData, what: str, key: str, value: float | None) -> str:
     if best:
         better = value is not None and value > best[1]
         mark = tag("span", "above" if better else "not above", class_="up" if better else "down")
-        than = f"{mark} the best rule: {text(number(best[1]))} ({text(best[0])})"
+        than = f"{mark} the best baseline: {text(number(best[1]))} ({text(best[0])})"
     return _tile_markup(what, number(value), than)
 
 
