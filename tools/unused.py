@@ -33,7 +33,7 @@ NAMES = {
     "asyncio or prometheus calls it": ["datagram_received", "collect"],
     "one of three accessors of scored edges": ["silo_names"],
     "named by the example's own entry points": ["BusySource", "Sentences"],
-    "read from a table or a document": ["suppressed_by", "replays"],
+    "read from a table or a document": ["suppressed_by"],
 }
 TABLES = ("**/records.py", "**/metrics.py", "**/steps.py", "**/options.py")
 """Fields of stored records and of settings are read from files, not from code."""

@@ -7,10 +7,12 @@ the disk (fsync of the content and of the parent directory), so they survive a p
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.errors import StorageError
+from entente.errors import StorageError, UsageError
 
 Arrays = dict[str, NDArray[Any]]
 FACTS = "facts"
@@ -261,3 +263,27 @@ def _cannot_write(path: Path, error: OSError) -> StorageError:
         where=path,
         remedy="Check free space and permissions; what was there before is untouched.",
     )
+
+
+@contextmanager
+def locked(folder: Path, busy: str, patience: float = 0.0, mode: int = 0o777) -> Iterator[None]:
+    """Hold a folder for this process; UsageError (`busy`) if another has it for longer than `patience`.
+
+    A folder that does not exist is made with `mode`.
+    """
+    until = time.monotonic() + patience
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=mode)
+        lock = (folder / ".lock").open("a")
+    except OSError as error:
+        raise StorageError(f"cannot be written ({error.strerror or error})", where=folder) from error
+    with lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if time.monotonic() >= until:
+                    raise UsageError(busy, where=folder, remedy="Wait for it or stop it.") from error
+            time.sleep(0.2)
+        yield

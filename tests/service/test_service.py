@@ -143,10 +143,11 @@ def test_killed_again_and_again_it_scores_every_window_once_and_loses_no_alert(
 
 
 def test_two_services_cannot_work_in_one_folder(trained: Path, tmp_path: Path) -> None:
+    from entente.artifacts import locked
     from entente.errors import UsageError
-    from entente.service.service import locked
+    from entente.service.service import BUSY
 
-    with locked(tmp_path), pytest.raises(UsageError, match="another service"), locked(tmp_path):
+    with locked(tmp_path, BUSY), pytest.raises(UsageError, match="another service"), locked(tmp_path, BUSY):
         pass
 
 

@@ -6,10 +6,8 @@ dropped.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from entente.artifacts import (
     array_bytes,
     arrays_of,
     fingerprint,
+    locked,
     write_bytes,
     write_text,
 )
@@ -70,21 +69,7 @@ class RunFolder:
     @contextmanager
     def locked(self, patience: float = 0.0) -> Iterator[None]:
         """Hold the folder for this process; UsageError if another one has it for longer than `patience`."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        until = time.monotonic() + patience
-        with (self.path / ".lock").open("a") as lock:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError as error:
-                    if time.monotonic() >= until:
-                        raise UsageError(
-                            "another process is working on this run",
-                            where=self.path,
-                            remedy="Wait for it or stop it.",
-                        ) from error
-                time.sleep(0.2)
+        with locked(self.path, "another process is working on this run", patience):
             yield
 
     def experiment(self) -> Experiment:

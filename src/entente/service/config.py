@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 from entente.config import Section
 from entente.errors import ConfigError
 
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 

@@ -90,6 +90,20 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     connection.execute("COMMIT")
 
 
+def fact(connection: sqlite3.Connection, name: str) -> str | None:
+    """One of the service's own facts: its state's number, how far it has scored, an output's mark."""
+    row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return str(row["value"]) if row else None
+
+
+def set_fact(connection: sqlite3.Connection, name: str, value: str) -> None:
+    """Store a fact, inside the caller's transaction."""
+    connection.execute(
+        "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (name, value),
+    )
+
+
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     with transaction(connection):
         present = int(connection.execute("PRAGMA user_version").fetchone()[0])

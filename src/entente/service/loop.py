@@ -28,7 +28,7 @@ from entente.logs.schema import EVENT_SCHEMA, MICROSECONDS
 from entente.logs.stream import LineReader
 from entente.service.alerts import AlertStore
 from entente.service.config import Watch
-from entente.service.database import transaction
+from entente.service.database import fact, set_fact, transaction
 from entente.service.outbox import Outbox
 from entente.service.pending import Pending, SourceClock, watermark
 from entente.service.sources.base import Batch, Source
@@ -245,9 +245,10 @@ class WatchLoop:
         """Score all windows that end at `moment` or before (with `closing` also the one that holds it)."""
         width = self.scorer.width
         end = (moment + width - 1) // width * width if closing else moment // width * width
-        if self.pending.first is None or self.pending.first >= end:
+        first = self.pending.first
+        if first is None or first >= end:
             return False
-        start = self.scorer.until if self.scorer.until is not None else self.pending.first // width * width
+        start = self.scorer.until if self.scorer.until is not None else first // width * width
         events, rest = self.pending.before(end)
         said = self.scorer.refresh()
         if said is not None:
@@ -273,11 +274,8 @@ class WatchLoop:
                     moment,
                 ),
             )
-            for name, value in (("state", str(number)), ("until", str(end))):
-                self._connection.execute(
-                    "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                    (name, value),
-                )
+            set_fact(self._connection, "state", str(number))
+            set_fact(self._connection, "until", str(end))
             apply = self.pending.replace(prepared, rest)
         apply()
         self._clean_states()
@@ -298,11 +296,10 @@ class WatchLoop:
 
 def state_number(connection: sqlite3.Connection) -> int:
     """The number of the state that the last scored window left; 0 before the first."""
-    row = connection.execute("SELECT value FROM facts WHERE name = 'state'").fetchone()
-    return int(row["value"]) if row else 0
+    return int(fact(connection, "state") or 0)
 
 
 def scored_until(connection: sqlite3.Connection) -> int | None:
     """Where the next window begins; None before the first."""
-    row = connection.execute("SELECT value FROM facts WHERE name = 'until'").fetchone()
-    return int(row["value"]) if row else None
+    found = fact(connection, "until")
+    return int(found) if found is not None else None

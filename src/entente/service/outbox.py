@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from entente.detection.alerts import Alert
 from entente.errors import EntenteError
-from entente.service.database import transaction
+from entente.service.database import fact, set_fact, transaction
 from entente.service.outputs.base import Output, Unreachable
 
 BATCH = 200
@@ -61,10 +61,7 @@ class Outbox:
                 "UPDATE outbox SET refused = ? WHERE number = ?",
                 [(reason[:REASON], number) for number, reason in refused.items()],
             )
-            self._connection.execute(
-                "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (f"output/{output}", mark),
-            )
+            set_fact(self._connection, f"output/{output}", mark)
 
     def failed(self, number: int, until: float) -> None:
         """Leave the queue as it is and try again from alert `number` on, not before `until`."""
@@ -75,10 +72,7 @@ class Outbox:
 
     def mark(self, output: str) -> str:
         """What the output said after its last delivery."""
-        row = self._connection.execute(
-            "SELECT value FROM facts WHERE name = ?", (f"output/{output}",)
-        ).fetchone()
-        return str(row["value"]) if row else ""
+        return fact(self._connection, f"output/{output}") or ""
 
     def backlog(self, output: str) -> Backlog:
         waiting, refused = self._connection.execute(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import signal
 import sqlite3
 import threading
@@ -13,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
-from entente.errors import StorageError, UsageError
+from entente.artifacts import locked
 from entente.logs.formats.base import Options
 from entente.logs.refine import Refinement, read_zone
 from entente.logs.stream import LineReader
@@ -29,6 +27,7 @@ DATABASE = "service.db"
 IDLE = 1.0
 """Seconds between two looks at sources that had nothing."""
 SIGN_OF_LIFE = 5.0
+BUSY = "another service works in this folder"
 Report = Callable[[str], None]
 
 
@@ -49,7 +48,7 @@ class Service:
         """Read, score and deliver; returns when stopped."""
         config = self._config
         with ExitStack() as stack:
-            stack.enter_context(locked(config.folder))
+            stack.enter_context(locked(config.folder, BUSY, mode=0o700))
             connection = connect(config.folder / DATABASE)
             stack.callback(connection.close)
             scorer = ModelScorer.load(config, state_number(connection), scored_until(connection))
@@ -109,27 +108,6 @@ class Service:
         stack.callback(courier.stop)
         courier.start()
         return courier
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """The folder for this process alone."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise StorageError(f"cannot be written ({error.strerror})", where=folder) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise UsageError(
-            "another service works in this folder", where=folder, remedy="Stop it first, or choose another."
-        ) from error
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from pydantic import Field, field_validator
 
 from entente.config import Section
 from entente.errors import ConfigError, MissingExtraError
+from entente.service.config import LOOPBACK
 from entente.service.outputs.base import Unreachable
 from entente.service.secrets import Secret
 
 LARGEST_ANSWER = 16 << 20
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class HttpOptions(Section):

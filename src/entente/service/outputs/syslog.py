@@ -16,12 +16,12 @@ from entente.detection.alerts import Alert
 from entente.detection.sinks import create as create_sink
 from entente.detection.sinks.base import timestamp
 from entente.errors import ConfigError
+from entente.service.config import LOOPBACK
 from entente.service.outputs.base import Delivery, Output, Unreachable
 
 LOCAL0 = 16
 LEVELS = {"low": 5, "medium": 4, "high": 3, "critical": 2}
 """Alert severity -> syslog severity: notice, warning, error, critical."""
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class SyslogOptions(Section):

@@ -1,8 +1,8 @@
 """Where events come from: every source hands over lines, and the position after them.
 
 A position is whatever JSON value lets the source go on from there. It is stored in the same transaction as
-the lines that were read, so that no line is read twice or never, whatever happens in between. A source that
-cannot go back (standard input, syslog) says so; what it had received and not handed over is gone with it.
+the lines that were read, so that no line is read twice or never, whatever happens in between. Standard
+input and syslog cannot go back: what they had received and not handed over when the service dies is gone.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ class Source(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     Options: ClassVar[type[Section]]
-    replays: ClassVar[bool] = True
-    """Whether reading can go back to a stored position."""
 
     def __init__(self, options: Any, where: str) -> None:
         """`where` names the source's section of the configuration, for errors."""

@@ -23,7 +23,6 @@ class Stdin(Source):
     name = "stdin"
     summary = "lines on standard input"
     Options = StdinOptions
-    replays = False
 
     def __init__(self, options: StdinOptions, where: str) -> None:
         super().__init__(options, where)

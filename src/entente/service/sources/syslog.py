@@ -14,6 +14,7 @@ from pydantic import Field
 
 from entente.config import Section
 from entente.errors import ConfigError
+from entente.service.config import LOOPBACK
 from entente.service.sources.base import Batch, Lines, Position, Source
 
 LONGEST = 1 << 20
@@ -53,11 +54,10 @@ class SyslogSource(Source):
     name = "syslog"
     summary = "a syslog receiver, TCP, TLS or UDP"
     Options = SyslogSourceOptions
-    replays = False
 
     def __init__(self, options: SyslogSourceOptions, where: str) -> None:
         super().__init__(options, where)
-        if options.protocol == "tcp" and options.host not in ("127.0.0.1", "::1", "localhost"):
+        if options.protocol == "tcp" and options.host not in LOOPBACK:
             raise ConfigError('protocol = "tls" is needed beyond loopback', where=where)
         self._messages: queue.Queue[bytes] = queue.Queue(WAITING)
         self._dropped = 0
