@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entente.cli.console import Json
+from entente.cli.terminal import Json
 
 
 def aggregators(as_json: Json = False) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from entente.cli.console import Json, print_json, results
+from entente.cli.terminal import Json, print_json, results
 
 app = typer.Typer(no_args_is_help=True, help="List, show, assign, close, suppress and export alerts.")
 Folder = Annotated[

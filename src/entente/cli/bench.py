@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from entente.cli.console import Json, Quiet, print_json, results
+from entente.cli.terminal import Json, Quiet, print_json, results
 
 if TYPE_CHECKING:
     from entente_lab.bench.request import Finished, Request

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from entente.cli.console import Json, print_json
+from entente.cli.terminal import Json, print_json
 
 
 def check_plugin(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
 
 EXCLUDED = {"known-pairs": "pairs seen before", "multicast": "multicast or broadcast targets"}
 

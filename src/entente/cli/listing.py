@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from entente.cli.console import print_json
+from entente.cli.terminal import print_json
 from entente.registry import Registry
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from entente.cli.console import Json, Quiet, print_json
+from entente.cli.terminal import Json, Quiet, print_json
 
 
 def simulate(

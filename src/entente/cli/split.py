@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
 from entente.errors import UsageError
 
 if TYPE_CHECKING:

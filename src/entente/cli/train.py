@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
 
 if TYPE_CHECKING:
     from entente.federation.records import RoundRecord

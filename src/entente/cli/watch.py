@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from entente.cli.console import Json, Quiet, Verbose, print_json, remarks, results
+from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
 
 
 def watch(
