@@ -53,10 +53,13 @@ def watched_gradients() -> Iterator[Gradients]:
 def condition(
     experiment: Experiment, dataset: Dataset, gradients: Gradients, rounds: Sequence[RoundRecord]
 ) -> dict[str, float | None]:
-    """G, eta E G, the smallest M of the run, and the longest update; empty where nothing was bounded."""
+    """G, eta E G, the smallest M of the run, and the longest update; empty where nothing was bounded.
+
+    A detector that does without torch's optimisers shows no gradient, and the condition is not known.
+    """
     bounds = [record.bound for record in rounds if record.bound is not None]
     norms = [silo.norm for record in rounds for silo in record.silos.values() if silo.norm is not None]
-    if not bounds or not norms:
+    if not bounds or not norms or not gradients.largest:
         return {}
     lr = float(getattr(experiment.detector, "lr", 0.0))
     return {

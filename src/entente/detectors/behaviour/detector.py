@@ -12,12 +12,11 @@ import time
 from itertools import pairwise
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from entente.detectors.base import Candidates, GraphShape, State, Training, Validation
 from entente.detectors.behaviour.features import COLUMN, describe, scaled
+from entente.detectors.behaviour.fitting import Fit, Fitter
 from entente.detectors.behaviour.injection import Recipe
 from entente.detectors.behaviour.memory import Memory
 from entente.detectors.behaviour.network import Forward, Network
@@ -87,24 +86,11 @@ class Behaviour(NeuralDetector):
         return self._examples[1]
 
     def _fit(self, examples: Examples, epochs: int, rng: np.random.Generator, proximal: float) -> float:
-        features = torch.from_numpy(examples.features)
-        truth = torch.from_numpy(examples.positive.astype(np.float32))
-        weight = torch.from_numpy(examples.weight)
-        anchor, total = self.anchor(), 0.0
-        for _ in range(epochs):
-            order, total = torch.from_numpy(rng.permutation(len(examples))), 0.0
-            for batch in torch.split(order, self.config.batch):
-                each = nn.functional.binary_cross_entropy_with_logits(
-                    self.module(features[batch]), truth[batch], weight[batch], reduction="sum"
-                )
-                loss = each / len(batch)
-                if proximal:
-                    loss = loss + self.proximal_term(anchor, proximal)
-                self.optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                self.optimiser.step()
-                total += float(each.detach())
-        return total / len(examples)
+        fitter = Fitter(self.weights(), self.optimiser_state())
+        loss = fitter.fit(examples, Fit(epochs, self.config.batch, self.config.lr, proximal), rng)
+        self.load_weights(fitter.weights())
+        self.load_optimiser_state(fitter.memory())
+        return loss
 
     # ---- validation ------------------------------------------------------------------------
 

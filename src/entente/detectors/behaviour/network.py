@@ -8,6 +8,7 @@ from torch import nn
 
 from entente.artifacts import Arrays
 from entente.detectors.behaviour.features import NAMES
+from entente.detectors.neural import one_thread
 from entente.graphs.temporal import Float32
 
 
@@ -27,21 +28,23 @@ class Network(nn.Module):
 
 
 class Forward:
-    """The same network in numpy, for scoring.
+    """The same network from plain weights, for scoring; on one thread, whatever else the machine does.
 
     A window is multiplied on its own, so that its logits do not hang on what else is scored with it.
     """
 
     def __init__(self, weights: Arrays) -> None:
         self._layers = [
-            (weights[f"{name}.weight"].T, weights[f"{name}.bias"]) for name in ("first", "second", "last")
+            (torch.from_numpy(weights[f"{name}.weight"]).t(), torch.from_numpy(weights[f"{name}.bias"]))
+            for name in ("first", "second", "last")
         ]
 
     def __call__(self, features: Float32) -> Float32:
-        values = np.ascontiguousarray(features)
-        for number, (weight, bias) in enumerate(self._layers):
-            values = values @ weight + bias
-            if number < 2:
-                np.maximum(values, 0.0, out=values)
-        logit: Float32 = values[:, 0]
+        values = torch.from_numpy(np.ascontiguousarray(features))
+        with one_thread(), torch.no_grad():
+            for number, (weight, bias) in enumerate(self._layers):
+                values = torch.addmm(bias, values, weight)
+                if number < 2:
+                    values.relu_()
+        logit: Float32 = values[:, 0].numpy()
         return logit
