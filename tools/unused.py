@@ -32,6 +32,10 @@ NAMES = {
     ],
     "asyncio or prometheus calls it": ["datagram_received", "collect"],
     "one of three accessors of scored edges": ["silo_names"],
+    "Python calls it": ["__getattr__", "__dir__", "__class__"],
+    "what users of the library and scikit-learn call": [
+        *("n_features_in_", "offset_", "score_samples", "fit_predict", "set_params"),
+    ],
     "named by the example's own entry points": ["BusySource", "Sentences"],
     "read from a table or a document": ["suppressed_by"],
 }

@@ -11,7 +11,16 @@ from entente.text import visible
 
 
 class EntenteError(Exception):
-    """Root of all errors that are the user's to see; raised itself only for internal limits."""
+    """Root of all errors that are the user's to see; raised itself only for internal limits.
+
+    >>> try:
+    ...     entente.load_run("nowhere")
+    ... except entente.EntenteError as error:
+    ...     print(error, error.exit_code, sep="\\n")
+    nowhere: holds no finished run
+      Name a folder that `entente train` has finished.
+    2
+    """
 
     exit_code = 1
 

@@ -10,19 +10,16 @@ import typer
 from rich.table import Table
 
 from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
-from entente.errors import UsageError
 
 if TYPE_CHECKING:
     from entente.partition.base import Assignment
     from entente.partition.imbalance import Imbalance
     from entente.partition.pairs import Pairs
 
-METHODS = ("block-model", "column", "subnet")
-
 
 def split(
     events: Annotated[Path, typer.Argument(metavar="EVENTS", help="Event directory, as ingest leaves it.")],
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")],
+    method: Annotated[str, typer.Option(help="block-model, column or subnet.")],
     out: Annotated[Path, typer.Option(metavar="SILOS", help="Table host,silo to write: CSV or .parquet.")],
     k: Annotated[
         int | None,
@@ -59,28 +56,18 @@ def split(
     Example: entente split events --method column --hosts company/hosts.csv --column site --out silos.csv
     """
     from entente.partition.base import write_silos
-    from entente.partition.column import from_event_column, from_host_table
     from entente.partition.imbalance import measure_imbalance
-    from entente.partition.pairs import cover, host_pairs
-    from entente.partition.subnet import from_subnets, read_subnets
+    from entente.partition.split import SplitOptions, split_hosts
 
-    _check(method, hosts, column, subnets, internal)
     console = remarks(quiet, verbose)
-    pairs = host_pairs(events)
-    facts: dict[str, Any] = {"method": method}
-    if method == "column":
-        known = from_host_table(hosts, column or "site") if hosts else from_event_column(events, column or "")
-    elif method == "subnet":
-        assert subnets is not None
-        known = from_subnets(read_subnets(subnets), pairs.hosts.tolist())
-    else:
-        known, facts["block_model"] = _block_model(events, view, tuple(internal or ()), k, starts, seed)
-    assignment = cover(known, pairs)
-    placed = sum(host not in known for host in pairs.hosts.tolist())
+    options = SplitOptions(k, hosts, column, subnets, view, tuple(internal or ()), starts, seed)
+    found = split_hosts(events, method, options)
+    assignment, pairs = found.assignment, found.pairs
+    facts: dict[str, Any] = {"method": method} | ({"block_model": found.model} if found.model else {})
     write_silos(out, assignment)
     imbalance = measure_imbalance(assignment, pairs)
     similarity = _similarity(assignment, pairs, seed)
-    facts |= {"out": str(out), "placed_by_neighbours_or_other": placed} | asdict(imbalance)
+    facts |= {"out": str(out), "placed_by_neighbours_or_other": found.placed} | asdict(imbalance)
     for row in facts["silos"]:
         row["j"] = similarity[row["silo"]]
     if as_json:
@@ -90,42 +77,6 @@ def split(
         results().print(_table(imbalance, similarity))
     for line in _remarks(facts):
         console.print(line)
-
-
-def _check(
-    method: str,
-    hosts: Path | None,
-    column: str | None,
-    subnets: Path | None,
-    internal: list[str] | None,
-) -> None:
-    if method not in METHODS:
-        raise UsageError(f"unknown method {method!r}", remedy=f"Choose one of {', '.join(METHODS)}.")
-    if method == "column" and hosts is None and column is None:
-        raise UsageError(
-            "--method column needs to know what to split by",
-            remedy="Give --hosts hosts.csv --column site, or --column kind for a column of the events.",
-        )
-    if method == "subnet" and subnets is None:
-        raise UsageError("--method subnet needs --subnets", remedy="Give a table with columns silo,cidr.")
-    if internal and method != "block-model":
-        raise UsageError(f"--internal does nothing with --method {method}", remedy="Leave it out.")
-
-
-def _block_model(
-    events: Path, view: str, internal: tuple[str, ...], k: int | None, starts: int, seed: int
-) -> tuple[dict[str, str], dict[str, Any]]:
-    from entente.partition.views import build_view, fit_silos
-
-    chosen = build_view(events, view, internal)
-    known, model = fit_silos(chosen, k, starts=starts, seed=seed)
-    return known, {
-        "view": chosen.name,
-        "blocks": model.sizes,
-        "empty_blocks": model.empty,
-        "log_likelihood": model.log_likelihood,
-        "icl": model.icl,
-    }
 
 
 def _similarity(assignment: Assignment, pairs: Pairs, seed: int) -> dict[str, float]:

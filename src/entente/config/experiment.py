@@ -126,7 +126,12 @@ class Detection(Section):
 
 
 class Experiment(Section):
-    """The whole experiment file."""
+    """The whole experiment file.
+
+    >>> experiment = entente.Experiment(seed=3, federation={"rounds": 5})
+    >>> experiment.federation.aggregation.rule
+    'entente'
+    """
 
     moved: ClassVar[Mapping[str, str]] = {
         "attack": "moved to the lab: a file of its own, for `entente train --attack FILE`."

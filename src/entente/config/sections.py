@@ -51,14 +51,27 @@ class Section(BaseModel):
 
 
 class DetectorOptions(Section):
-    """A detector's part of an experiment. A detector with options of its own extends this class."""
+    """A detector's part of an experiment. A detector with options of its own extends this class.
+
+    >>> class MyOptions(entente.DetectorOptions):
+    ...     name: str = "my-detector"
+    ...     width: int = 32
+    >>> MyOptions(width=16).width
+    16
+    """
 
     name: str
     """See `entente detectors`."""
 
 
 class AggregationOptions(Section):
-    """An aggregation rule's part of an experiment. A rule with options of its own extends this class."""
+    """An aggregation rule's part of an experiment. A rule with options of its own extends this class.
+
+    >>> class MyOptions(entente.AggregationOptions):
+    ...     rule: str = "my-rule"
+    >>> MyOptions().rule
+    'my-rule'
+    """
 
     rule: str
     """See `entente aggregators`."""

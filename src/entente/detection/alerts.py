@@ -22,6 +22,12 @@ class Alert:
     """One edge of one window that a silo raised. Times are microseconds.
 
     Accounts, kinds and ports are the most frequent ones of the edge's events, where the log has them.
+
+    >>> alert = entente.Alert(0, 1800, "pc-7", "dc-1", 0.9, 0.5, "high", "north", ("never seen before",))
+    >>> alert.silos
+    ('north',)
+    >>> entente.Alert.from_dict(alert.as_dict()) == alert
+    True
     """
 
     start: int  # of the window

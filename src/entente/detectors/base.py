@@ -55,7 +55,14 @@ class Validation:
 
 
 class Detector(ABC):
-    """One model or rule. Scores are anomaly scores: higher means less expected."""
+    """One model or baseline. Scores are anomaly scores: higher means less expected.
+
+    A package adds one by a subclass and an entry point `entente.detectors`; see docs/plugins.md.
+
+    >>> from entente.detectors import find
+    >>> issubclass(find("rare-target"), entente.Detector)
+    True
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]

@@ -34,7 +34,12 @@ WEIGHTS, CARD, RUN = "model.safetensors", "model.json", "run.json"
 
 
 class RunFolder:
-    """The files of a run, by the names that others rely on."""
+    """The files of a run, by the names that others rely on.
+
+    >>> from pathlib import Path
+    >>> entente.RunFolder(Path("run")).has_model
+    True
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -16,7 +16,16 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Sink(ABC):
-    """One output format. The same alerts always give the same bytes."""
+    """One output format. The same alerts always give the same bytes.
+
+    >>> class Pairs(entente.Sink):
+    ...     name, summary, suffix = "pairs", "Source and target, a line each.", ".txt"
+    ...
+    ...     def render(self, alerts):
+    ...         return "".join(f"{alert.src!a} {alert.dst!a}\\n" for alert in alerts)
+    >>> Pairs().render(entente.load_run("run").alerts[:0])
+    ''
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]

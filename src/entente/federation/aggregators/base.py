@@ -137,6 +137,11 @@ class Aggregator(ABC):
 
     A round may be begun anew before it is finished (below quorum), so what a rule remembers between
     rounds changes in `finish` alone. `add` raises RefusedError for a vector that is not finite.
+
+    >>> class First(entente.Aggregator):
+    ...     name, summary = "first", "The update of the first silo."
+    >>> sorted(First.__abstractmethods__)
+    ['add', 'begin', 'finish']
     """
 
     name: ClassVar[str]

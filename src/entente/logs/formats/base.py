@@ -193,7 +193,12 @@ class Event:
 
 
 class Format(ABC):
-    """One log format. A new one is one new module in this package with one subclass."""
+    """One log format. A new one is one module with one subclass and an entry point `entente.formats`.
+
+    >>> from entente.registry import FORMATS
+    >>> issubclass(FORMATS.load("zeek"), entente.Format)
+    True
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]

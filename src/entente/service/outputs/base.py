@@ -31,7 +31,12 @@ class Delivery:
 
 
 class Output(ABC):
-    """One receiver of alerts."""
+    """One receiver of the service's alerts, by an entry point `entente.outputs`.
+
+    >>> from entente.registry import OUTPUTS
+    >>> issubclass(OUTPUTS.load("file"), entente.Output)
+    True
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]

@@ -44,7 +44,12 @@ class Batch:
 
 
 class Source(ABC):
-    """One origin of log lines."""
+    """One origin of log lines for the service, by an entry point `entente.sources`.
+
+    >>> from entente.registry import SOURCES
+    >>> issubclass(SOURCES.load("spool"), entente.Source)
+    True
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]

@@ -1,0 +1,1 @@
+"""What `import entente` gives: the product's functions for programs, over frames and files."""

@@ -1,0 +1,80 @@
+"""`import entente`: what it gives, that every example in it runs, and that it costs nothing to import."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import entente
+
+CHEAP = {"ingest", "partition", "train", "detect", "load_run", "Experiment"}
+"""What the design promises."""
+
+
+def test_the_surface_is_what_is_promised() -> None:
+    assert set(entente.__all__) >= CHEAP
+    assert set(entente.__all__) == set(entente.PUBLIC)
+    assert set(dir(entente)) >= set(entente.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        _ = entente.absent  # type: ignore[attr-defined]
+
+
+def test_importing_entente_loads_nothing_heavy() -> None:
+    code = "import sys, entente; print(*(m for m in sys.modules if '.' not in m))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"torch", "numpy", "pyarrow", "pydantic", "duckdb", "typer"}.isdisjoint(done.stdout.split())
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (Path(entente.__file__).parent / "py.typed").is_file()
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run in it, which examples may use."""
+    folder = tmp_path_factory.mktemp("examples")
+    company = entente.datasets.simulated(folder / "company", hosts=40, sites=2, days=3)
+    entente.train(company.experiment(rounds=2), folder / "run")
+    return folder
+
+
+def documented(name: str) -> Any:
+    from entente.partition.split import partition
+
+    return partition if name == "partition" else getattr(entente, name)
+
+
+@pytest.mark.parametrize(
+    "name", [*entente.__all__, *(f"datasets.{n}" for n in ("simulated", "LogData", "names"))]
+)
+def test_every_public_name_has_a_docstring_and_its_example_runs(
+    name: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "temporal_data" in name:
+        pytest.importorskip("torch_geometric")
+    monkeypatch.chdir(workplace)
+    base, _, inner = name.partition(".")
+    found = getattr(entente.datasets, inner) if inner else documented(base)
+    assert inspect.getdoc(found)
+    (test,) = doctest.DocTestFinder(recurse=False).find(found, name, globs={"entente": entente})
+    assert test.examples, f"{name} has no example"
+    test.globs["__name__"] = __name__
+    said: list[str] = []
+    result = doctest.DocTestRunner().run(test, out=said.append)
+    assert result.failed == 0, "".join(said)
+
+
+def test_the_methods_of_public_classes_say_what_they_do() -> None:
+    for name in entente.__all__:
+        found = documented(name)
+        if inspect.isclass(found) and found.__module__.startswith("entente.library"):
+            bare = [
+                n for n, m in vars(found).items() if inspect.isfunction(m) and n[0] != "_" and not m.__doc__
+            ]
+            assert bare == [], name
