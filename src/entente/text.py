@@ -1,4 +1,4 @@
-"""Text that strangers wrote, made harmless to look at: names in logs, files, silos, headers, reasons."""
+"""Text for people: what strangers wrote made harmless to look at (names, reasons), and plurals."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def visible(value: object, limit: int | None = None, keep: str = "") -> str:
     if not (text.isascii() and text.isprintable()):
         text = "".join(c if c in keep else _shown(c) for c in text)
     return text + "…" if cut else text
+
+
+def count(value: int, one: str) -> str:
+    """1 round, 2 rounds."""
+    return f"{value:,} {one}" if value == 1 else f"{value:,} {one}s"
 
 
 def _shown(character: str) -> str:

@@ -48,7 +48,7 @@ def test_a_score_is_the_models_surprise_times_the_rules_score(ensemble: Ensemble
     graph = habit(ensemble.model.merged)
     scores, _ = ensemble.score(graph, ensemble.initial_state(graph))
     anomaly, _ = ensemble.model.score(graph, ensemble.model.initial_state(graph))
-    rarity, _ = ensemble.rule.score(graph, ensemble.rule.initial_state(graph))
+    rarity, _ = ensemble.baseline.score(graph, ensemble.baseline.initial_state(graph))
     assert scores == pytest.approx(-np.log(1 - anomaly.astype(float)) * rarity, rel=1e-5)
     # What happens every day counts for less, whatever the model says.
     assert rarity[-1] > 1 > 0.3 > rarity[-2]

@@ -82,7 +82,7 @@ def hostile_report(name: str) -> ReportData:
     record = RoundRecord(kind="train", id=1, round=1, attempt=1, loss=1.0, validation=score, silos=silos)
     return ReportData(
         title=name, method=name, overall=figures, facts=((name, name),), command=name, simulated=True,
-        methods={f"{name}m": figures}, rules={f"{name}r": figures}, note=name, per_silo={name: figures},
+        methods={f"{name}m": figures}, baselines={f"{name}r": figures}, note=name, per_silo={name: figures},
         rounds=(record,), other_rounds={f"{name}m": (record.model_copy(update={"silos": {}}),)},
         curves={name: Points((0.0, 1.0), (1.0, 0.1))}, alerts=(alert, other),
         incidents=list_incidents((alert, other)), attack=edges, homes={name: name}, silo_hosts={name: 3},
@@ -174,7 +174,7 @@ def test_the_smallest_report_still_renders() -> None:
 def test_a_model_that_does_not_beat_the_rules_is_told_so(ap: float, claim: str) -> None:
     overall = metrics(ap=ap, positives=4, recall=0.5, alerts_per_day=2.0)
     rules = {"first-seen": metrics(ap=0.3)}
-    page = render(ReportData(title="t", method="m", overall=overall, rules=rules))
+    page = render(ReportData(title="t", method="m", overall=overall, baselines=rules))
     said = " ".join(read(page).said)
     assert (
         f"m found 2 of 4 malicious edges, with 2 alerts a day. Its average precision, {ap:.3f}, {claim}"

@@ -36,7 +36,7 @@ def test_a_run_is_read_whole(run_folder: Path) -> None:
     assert data.title == "four sites: behaviour entente"
     assert dict(data.facts)["Seed"] == "3"
     assert dict(data.facts)["Malicious edges"] == "15"
-    assert set(data.rules) == {"first-seen", "pair-frequency", "rare-target", "novelty-burst"}
+    assert set(data.baselines) == {"first-seen", "pair-frequency", "rare-target", "novelty-burst"}
     assert set(data.per_silo) == {"berlin", "lyon", "osaka", "head-office"}
     assert len(data.rounds) == 12
     assert len(data.attack) == 15

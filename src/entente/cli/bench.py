@@ -69,7 +69,7 @@ def paper(
     from entente_lab.bench.paper import run
 
     request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)
-    _show(run(replace(request, link_share=link_share)), as_json)
+    _show(run(replace(request, link_share=link_share)), as_json, quiet)
 
 
 def _grid(name: str, seeds: int, help_: str) -> None:
@@ -90,7 +90,9 @@ def _grid(name: str, seeds: int, help_: str) -> None:
         quiet: Quiet = False,
     ) -> None:
         run = import_module(f"entente_lab.bench.{name}").run
-        _show(run(_request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)), as_json)
+        _show(
+            run(_request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)), as_json, quiet
+        )
 
 
 _grid(
@@ -213,6 +215,7 @@ def robustness(
             paper=paper,
         ),
         as_json,
+        quiet,
     )
 
 
@@ -262,14 +265,14 @@ def _request(
     )
 
 
-def _show(finished: Finished, as_json: bool) -> None:
+def _show(finished: Finished, as_json: bool, quiet: bool) -> None:
     files = [str(path) for path in finished.files]
     if as_json:
         from entente_lab.bench.tables import tidy
 
         print_json({"files": files, "failed": finished.failed, "cells": tidy(finished.rows).to_pylist()})
         return
-    console = results()
+    console = results(quiet)
     for file in files:
         console.print(file)
     if finished.failed:

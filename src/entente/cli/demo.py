@@ -64,7 +64,8 @@ def demo(
         figures = {kind: {n: m.as_dict() for n, m in found.items()} for kind, found in tables.items()}
         print_json({"report": str(page), **figures})
         return
-    conclude(overall, rules, page, time.monotonic() - began)
+    if not quiet:
+        conclude(overall, rules, page, time.monotonic() - began)
 
 
 def prepare(out: Path, quick: bool, seed: int, console: Console) -> Experiment:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
+from entente.text import count
 
 EXCLUDED = {"known-pairs": "pairs seen before", "multicast": "multicast or broadcast targets"}
 
@@ -76,15 +77,16 @@ def detect(
             }
         )
         return
-    console = results()
+    console = results(quiet)
     for f in night.findings:
-        line = f"{f.alerts} alerts of {f.edges:,} edges in {f.windows} windows, {f.new_hosts} new hosts"
+        line = f"{count(f.alerts, 'alert')} of {count(f.edges, 'edge')} in {count(f.windows, 'window')}"
+        line += f", {count(f.new_hosts, 'new host')}"
         console.print(f"{f.silo}: {line if f.windows else f'no event after {time_text(f.until)}'}")
-    for reason, count in sorted(night.excluded.items()):
-        console.print(f"above the threshold, but not raised: {count} {EXCLUDED[reason]}")
+    for reason, edges in sorted(night.excluded.items()):
+        console.print(f"above the threshold, but not raised: {edges:,} {EXCLUDED[reason]}")
     if night.cut_short is not None:
         end, border = time_text(night.last_event), time_text(night.cut_short)
         console.print(
             f"the log ends at {end}, within the window to {border}: later events of it will not be scored"
         )
-    console.print(f"alerts: {len(night.alerts)} -> {out}")
+    console.print(f"alerts: {len(night.alerts):,} -> {out}")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from entente.text import visible
+from entente.cli.terminal import Quiet
+from entente.text import count, visible
 
 if TYPE_CHECKING:
     from entente.logs.formats.base import Options
@@ -73,7 +74,7 @@ def ingest(
     ] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more about each file.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Read logs into an event table: Parquet by day, with a manifest and a quarantine for bad rows.
 
@@ -165,8 +166,7 @@ def _tell_plan(planned: Plan, verbose: bool, *, auto: bool) -> None:
         if verbose:
             typer.echo(visible(f"{file}: skipped, {reason}"), err=True)
     if planned.skipped and not verbose:
-        files = "file" if len(planned.skipped) == 1 else "files"
-        typer.echo(f"{len(planned.skipped)} {files} skipped (-v names them)", err=True)
+        typer.echo(f"{count(len(planned.skipped), 'file')} skipped (-v names them)", err=True)
 
 
 @contextmanager
@@ -200,7 +200,7 @@ def _tell_result(manifest: Manifest, out: Path, verbose: bool) -> None:
     from entente.logs.store import time_text
 
     typer.echo(
-        f"{manifest.rows:,} events between {manifest.hosts:,} hosts, "
+        f"{count(manifest.rows, 'event')} between {count(manifest.hosts, 'host')}, "
         f"{time_text(manifest.first_time)} to {time_text(manifest.last_time)}"
     )
     if manifest.labelled:
@@ -229,9 +229,9 @@ def _tell_result(manifest: Manifest, out: Path, verbose: bool) -> None:
         )
         typer.echo(f"ends of events: {told}")
     for reason, rows in manifest.filtered.items():
-        typer.echo(visible(f"left out: {rows:,} rows, {reason}"))
+        typer.echo(visible(f"left out: {count(rows, 'row')}, {reason}"))
     for reason, rows in manifest.bad.items():
-        typer.echo(visible(f"bad: {rows:,} rows, {reason} (see {out}/quarantine/rows.jsonl)"))
+        typer.echo(visible(f"bad: {count(rows, 'row')}, {reason} (see {out}/quarantine/rows.jsonl)"))
     if verbose:
         for source in manifest.sources:
             typer.echo(visible(f"  {source.file}: {source.kept:,} of {source.seen:,} rows"))

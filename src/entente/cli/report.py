@@ -37,6 +37,6 @@ def report(
     if as_json:
         print_json({"report": str(target), "alerts": len(data.alerts), "incidents": len(data.incidents)})
         return
-    console = results()
+    console = results(quiet)
     console.print(verdict(data), markup=False)
     console.print(f"report: {target}", markup=False)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from entente.cli.terminal import Json, Quiet, print_json
+from entente.text import count
 
 
 def simulate(
@@ -44,6 +45,7 @@ def simulate(
 
     Example: entente simulate company --preset lifelike --set admin_jobs=2 --red-team slow-chain
     """
+    from entente.logs.store import time_text
     from entente_lab.simulator import SimulationConfig, write
     from entente_lab.simulator import simulate as play
     from entente_lab.simulator.life.settings import parse_life
@@ -77,7 +79,7 @@ def simulate(
         )
     elif not quiet:
         typer.echo(
-            f"{len(simulation.events):,} events of {hosts:,} hosts at {sites} sites in {days:g} days "
-            f"-> {files[0]}\n{len(simulation.attack)} of them are the red team's, all after second "
-            f"{config.attack_start:,.0f}; ground truth: {files[-1]}"
+            f"{count(len(simulation.events), 'event')} of {count(hosts, 'host')} at {count(sites, 'site')} "
+            f"in {days:g} days -> {files[0]}\n{len(simulation.attack):,} of them are the red team's, "
+            f"all after {time_text(round(config.attack_start * 1e6))}; ground truth: {files[-1]}"
         )

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
+from entente.text import count
 
 if TYPE_CHECKING:
     from entente.partition.base import Assignment
@@ -113,11 +114,11 @@ def _table(imbalance: Imbalance, similarity: dict[str, float]) -> Table:
 
 
 def _remarks(facts: dict[str, Any]) -> list[str]:
-    lines = [f"{len(facts['silos'])} silos -> {facts['out']}"]
+    lines = [f"{count(len(facts['silos']), 'silo')} -> {facts['out']}"]
     if facts["placed_by_neighbours_or_other"]:
         lines.append(
-            f"{facts['placed_by_neighbours_or_other']:,} hosts the method does not know went where most of "
-            "their events go, or to `other`"
+            f"{count(facts['placed_by_neighbours_or_other'], 'host')} that the method does not know: placed "
+            "where most of the events go, or in `other`"
         )
     model = facts.get("block_model")
     if model:

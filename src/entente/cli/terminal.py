@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")]
 
 
@@ -27,8 +27,9 @@ def remarks(quiet: bool = False, verbose: bool = False) -> Console:
     return console
 
 
-def results() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+def results(quiet: bool = False) -> Console:
+    """The console for what was asked for; --quiet leaves only the files and the exit code."""
+    return Console(quiet=quiet, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

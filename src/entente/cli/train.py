@@ -11,6 +11,8 @@ from rich.table import Table
 from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from entente.federation.records import RoundRecord
     from entente.runs.records import RunMetrics
     from entente.runtime.participants import Participants
@@ -46,10 +48,14 @@ def train(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Train a detector over silos.
+    r"""Train a detector over silos.
 
-    Sections of the file: [data] [graph] [detector] [federation] [federation.aggregation] [privacy]
-    [detection]. --settings lists every key.
+    Sections of the file: \[data] where events come from and how time is cut, \[graph] how events become
+    graphs, \[detector] what is trained, \[federation] rounds, quorum and deadlines, \[federation.aggregation]
+    how updates become the next model, \[privacy] noise, \[detection] scores to alerts. --settings lists every
+    key with its default; a key can also be given as --set federation.rounds=10.
+
+    Ctrl-C stops after the last complete round, which is kept: go on with --resume.
 
     Example: entente train experiment.toml --set federation.rounds=10 --set seed=3 --out runs/three
     """
@@ -83,12 +89,12 @@ def train(
     if as_json:
         print_json({"run": str(folder.path), **run.metrics.to_json()})
         return
-    show(run.metrics, folder.path)
+    show(run.metrics, folder.path, results(quiet))
     if settings.graph.identity == "keyed-hash":
         for name, found in run.card.collisions.items():
             pairs = f"{found.identical} pairs share both rows ({found.identical_expected:.3g} expected)"
             hosts = f"{found.sharing} hosts share one ({found.sharing_expected:.0f} expected)"
-            results().print(f"{name}: {found.hosts} hosts in {found.table_size} rows; {pairs}, {hosts}")
+            results(quiet).print(f"{name}: {found.hosts} hosts in {found.table_size} rows; {pairs}, {hosts}")
 
 
 def _participants(attack: Path | None) -> Participants:
@@ -112,13 +118,12 @@ def describe(record: RoundRecord) -> str:
     return "  ".join(parts)
 
 
-def show(metrics: RunMetrics, path: Path) -> None:
+def show(metrics: RunMetrics, path: Path, console: Console) -> None:
     """The metrics as a table, baselines included."""
     table = Table("", "AP", "AUC", "recall", "precision", "alerts/day", "recall@10", box=None)
     rows = [("model", metrics.overall), *((f"  {n}", m) for n, m in metrics.per_silo.items())]
     for name, m in [*rows, *((f"baseline {n}", m) for n, m in metrics.baselines.items())]:
         cells = [m.ap, m.auc, m.recall, m.precision, m.alerts_per_day, m.recall_at.get("10")]
         table.add_row(name, *("–" if v is None else f"{v:.4g}" if v < 1000 else f"{v:.0f}" for v in cells))
-    console = results()
     console.print(table)
     console.print(f"run: {path}")

@@ -14,20 +14,21 @@ from entente.graphs.temporal import Float32, Int64, TemporalGraph
 
 LEAST = 1e-7
 """Probabilities of an edge below this count as this: float32 cannot tell them apart."""
-RULE = "rule/"
+COUNTED = "rule/"
+"""How names of the baseline's state begin; stored states have them."""
 
 
 class Ensemble(Detector):
-    """Trained, weighed and sent as the model alone; only what it scores knows of the rule.
+    """Trained, weighed and sent as the model alone; only what it scores knows of the baseline.
 
-    An edge's score is -log P(edge) of the model times the rule's score. The rule is counted from the silo's
-    own logs, so nobody else can poison it, and an edge that every night has cannot rank high because the
-    model has it wrong.
+    An edge's score is -log P(edge) of the model times the baseline's score. The baseline is counted from the
+    silo's own logs, so nobody else can poison it, and an edge that every night has cannot rank high because
+    the model has it wrong.
     """
 
-    def __init__(self, model: Detector, rule: Detector) -> None:
+    def __init__(self, model: Detector, baseline: Detector) -> None:
         self.model = model
-        self.rule = rule
+        self.baseline = baseline
         self.config = model.config
         self.shape = model.shape
 
@@ -54,20 +55,22 @@ class Ensemble(Detector):
         return self.model.validate(graph, rng)
 
     def initial_state(self, graph: TemporalGraph) -> State:
-        return _joined(self.model.initial_state(graph), self.rule.initial_state(graph))
+        return _joined(self.model.initial_state(graph), self.baseline.initial_state(graph))
 
     def score(
         self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
     ) -> tuple[Float32, State]:
-        of_rule = {name.removeprefix(RULE): array for name, array in state.items() if name.startswith(RULE)}
-        of_model = {name: array for name, array in state.items() if not name.startswith(RULE)}
+        of_baseline = {
+            name.removeprefix(COUNTED): array for name, array in state.items() if name.startswith(COUNTED)
+        }
+        of_model = {name: array for name, array in state.items() if not name.startswith(COUNTED)}
         anomaly, of_model = self.model.score(graph, of_model, candidates)
-        rarity, of_rule = self.rule.score(graph, of_rule, candidates)
+        rarity, of_baseline = self.baseline.score(graph, of_baseline, candidates)
         surprise = -np.log(np.maximum(1.0 - anomaly.astype(np.float64), LEAST))
-        return (surprise * rarity).astype(np.float32), _joined(of_model, of_rule)
+        return (surprise * rarity).astype(np.float32), _joined(of_model, of_baseline)
 
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
-        of_model = {name: array for name, array in state.items() if not name.startswith(RULE)}
+        of_model = {name: array for name, array in state.items() if not name.startswith(COUNTED)}
         return self.model.explain(graph, of_model, edges)
 
     def optimiser_state(self) -> Arrays:
@@ -77,5 +80,5 @@ class Ensemble(Detector):
         self.model.load_optimiser_state(state)
 
 
-def _joined(of_model: State, of_rule: State) -> State:
-    return of_model | {RULE + name: array for name, array in of_rule.items()}
+def _joined(of_model: State, of_baseline: State) -> State:
+    return of_model | {COUNTED + name: array for name, array in of_baseline.items()}

@@ -42,7 +42,7 @@ class ReportData:
     command: str | None = None
     simulated: bool | None = None  # None: not known
     methods: Mapping[str, Metrics] = field(default_factory=dict)  # others to compare with
-    rules: Mapping[str, Metrics] = field(default_factory=dict)  # baselines
+    baselines: Mapping[str, Metrics] = field(default_factory=dict)
     note: str | None = None  # about the comparison
     per_silo: Mapping[str, Metrics] = field(default_factory=dict)
     rounds: tuple[RoundRecord, ...] = ()
@@ -64,6 +64,6 @@ class ReportData:
         return {self.method: self.overall, **others}
 
     def colours(self) -> dict[str, int]:
-        """A number per method and rule, so that one has the same colour in every chart."""
-        names = [*self.all_methods(), *self.other_rounds, *self.rules, *self.curves]
+        """A number per method and baseline, so that one has the same colour in every chart."""
+        names = [*self.all_methods(), *self.other_rounds, *self.baselines, *self.curves]
         return {name: i for i, name in enumerate(dict.fromkeys(names))}

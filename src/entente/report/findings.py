@@ -9,7 +9,6 @@ from entente.report.attack import MOST_HOPS, attack_graph, numbered
 from entente.report.data import ReportData
 from entente.report.markup import (
     Cell,
-    count,
     figure_cell,
     moment,
     number,
@@ -22,6 +21,7 @@ from entente.report.markup import (
     text,
 )
 from entente.report.sections import paragraph, section
+from entente.text import count
 
 MOST_ALERTS = 300
 MOST_INCIDENTS = 12

@@ -61,11 +61,6 @@ def amount(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
 
 
-def count(value: int, one: str) -> str:
-    """1 round, 2 rounds."""
-    return f"{value:,} {one}" if value == 1 else f"{value:,} {one}s"
-
-
 def size(value: float | None) -> str:
     if value is None:
         return MISSING

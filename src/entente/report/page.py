@@ -99,7 +99,7 @@ def verdict(report: ReportData) -> str:
     elif figures.alerts_per_day is not None:
         words.append(f"{report.method} raises {amount(figures.alerts_per_day)} alerts a day.")
         words.append("Nothing in the test windows is labelled malicious, so how good they are is not known.")
-    best = _best_rule(report, "ap")
+    best = _best_baseline(report, "ap")
     if best and figures.ap is not None:
         name, value = best
         relation = "beats" if figures.ap > value else "does not beat"
@@ -108,16 +108,16 @@ def verdict(report: ReportData) -> str:
     return " ".join(words) or "Nothing was scored."
 
 
-def _best_rule(report: ReportData, key: str) -> tuple[str, float] | None:
+def _best_baseline(report: ReportData, key: str) -> tuple[str, float] | None:
     known = {}
-    for name, figures in report.rules.items():
+    for name, figures in report.baselines.items():
         value = figures.recall_at.get("10") if key == "recall@10" else getattr(figures, key)
         if value is not None:
             known[name] = value
     if not known:
         return None
     choose = min if key == "alerts_per_day" else max
-    name = choose(known, key=lambda rule: known[rule])
+    name = choose(known, key=lambda one: known[one])
     return name, known[name]
 
 
@@ -136,7 +136,7 @@ def tiles(report: ReportData) -> str:
 
 
 def _tile(report: ReportData, what: str, key: str, value: float | None) -> str:
-    best = _best_rule(report, key)
+    best = _best_baseline(report, key)
     than = ""
     if best:
         better = value is not None and value > best[1]
@@ -182,7 +182,7 @@ def precision_recall(report: ReportData) -> str:
                 colours[name] % PALETTE,
                 f"{name} {number(_ap(report, name) if _ap(report, name) >= 0 else None)}",
                 strong=own,
-                dashed=name in report.rules,
+                dashed=name in report.baselines,
                 mark=mark,
             )
         )
@@ -194,7 +194,7 @@ def precision_recall(report: ReportData) -> str:
 
 
 def _ap(report: ReportData, name: str) -> float:
-    figures = {**report.rules, **report.all_methods()}.get(name)
+    figures = {**report.baselines, **report.all_methods()}.get(name)
     return -1.0 if figures is None or figures.ap is None else figures.ap
 
 

@@ -10,10 +10,10 @@ from entente.detectors import find
 from entente.errors import UsageError
 from entente.federation.records import BootstrapRecord, RoundRecord
 from entente.report.data import ReportData
-from entente.report.markup import count
 from entente.report.scored import as_attack, from_alerts, from_scores
 from entente.runs.folder import RunFolder
 from entente.runs.records import ModelCard, RunMetrics
+from entente.text import count
 
 NO_ALERTS = "The run has no alerts.parquet, so no alert is shown: `entente train --resume` writes it."
 
@@ -40,7 +40,7 @@ def build(run_folder: Path) -> ReportData:
         "overall": metrics.overall,
         "facts": _facts(experiment, metrics, rounds, card),
         "command": f"entente train {run_folder.name}/experiment.toml",
-        "rules": metrics.baselines,
+        "baselines": metrics.baselines,
         "per_silo": metrics.per_silo,
         "warnings": _warnings(metrics, rounds, card),
         "privacy": privacy_statement(experiment, card, bootstrap),
@@ -115,9 +115,9 @@ def _warnings(
         warnings.append(
             f"Only {overall.positives} malicious edges: the figures change much with each of them."
         )
-    rules = {name: figures.ap for name, figures in metrics.baselines.items() if figures.ap is not None}
-    if rules and overall.ap is not None and overall.ap <= max(rules.values()):
-        name = max(rules, key=lambda rule: rules[rule])
+    known = {name: figures.ap for name, figures in metrics.baselines.items() if figures.ap is not None}
+    if known and overall.ap is not None and overall.ap <= max(known.values()):
+        name = max(known, key=lambda one: known[one])
         warnings.append(f"The baseline {name} does as well as the model or better.")
     refused: dict[str, list[Any]] = {}
     for record in rounds:

@@ -22,7 +22,7 @@ def comparison(data: ReportData) -> str:
     rows = [
         (name, figures, "own" if name == data.method else "") for name, figures in data.all_methods().items()
     ]
-    rows += [(name, figures, "baseline") for name, figures in data.rules.items()]
+    rows += [(name, figures, "baseline") for name, figures in data.baselines.items()]
     if len(rows) < 2:
         return ""
     budgets = sorted(data.overall.recall_at, key=int)
