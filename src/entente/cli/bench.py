@@ -128,6 +128,39 @@ _grid(
 
 
 @app.command()
+def behaviour(
+    out: Out = Path("bench"),
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Companies or replays; each is also a training seed.")
+    ] = 10,
+    first_seed: Annotated[int, typer.Option(min=0, help="Begin with this seed instead of 0.")] = 0,
+    quick: Quick = False,
+    data: Data = None,
+    only: Only = None,
+    workers: Workers = 2,
+    limit: Limit = 4.0,
+    retry: Retry = False,
+    fresh: Fresh = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """The behaviour detector: rules, cheats, noise and ablations, each seed another company or replay.
+
+    All methods of a cell share its graphs, examples and features. `--data lanl-replay=FOLDER` needs a
+    folder per seed in FOLDER, named by the seed. Labels for --only: dataset, k, part (clean, cheats, noise,
+    features, injection), seed.
+
+    Example: entente bench behaviour --seeds 10 --first-seed 41 --only part=clean --out bench
+    """
+    from dataclasses import replace
+
+    from entente_lab.bench.behaviour.plan import run
+
+    request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)
+    _show(run(replace(request, first_seed=first_seed)), as_json)
+
+
+@app.command()
 def published(
     data: Annotated[Path, typer.Option(help="Folder with enron10, dblp, fb, uci and enron (.npz).")],
     out: Out = Path("bench/published"),

@@ -60,6 +60,7 @@ class Attacker(ABC):
         self.config = config
         self.scene = scene
         self.poisoned = self.poison(scene.graph)
+        self._colleagues: dict[int, tuple[TemporalGraph, Detector]] = {}
         self._silo = Silo(scene.silo, scene.detector, scene.graph, scene.hosts, scene.seed, scene.later)
 
     @property
@@ -100,7 +101,7 @@ class Attacker(ABC):
         self._silo.restore(facts, arrays)
 
     def shadows(self, task: TrainTask, count: int) -> list[Arrays]:
-        """Steps of imagined colleagues: each trains on a random half of the own edges.
+        """Steps of imagined colleagues: each has a random half of the own edges and keeps it over the rounds.
 
         They start with the optimiser state that the own round started with, so that their steps are as
         long as those of silos that have been at it for as many rounds.
@@ -109,14 +110,20 @@ class Attacker(ABC):
         before = {k.removeprefix(prefix): a for k, a in self.state()[1].items() if k.startswith(prefix)}
         found = []
         for k in range(count):
-            rng = self.scene.rng(task.round, k)
-            detector = create(self.scene.detector.config, self.scene.detector.shape, self.scene.seed)
+            half, detector = self._colleague(k)
             detector.load_optimiser_state(before)
             detector.load_weights(task.weights)
-            half = self.scene.graph.select(rng.random(self.scene.graph.num_edges) < 0.5)
-            detector.train(half, task.epochs, rng, task.proximal)
+            detector.train(half, task.epochs, self.scene.rng(task.round, k), task.proximal)
             found.append(difference(detector.weights(), task.weights))
         return found
+
+    def _colleague(self, k: int) -> tuple[TemporalGraph, Detector]:
+        """Made from the seed when first asked for, so that nothing has to survive a restart."""
+        if k not in self._colleagues:
+            own, graph = self.scene.detector, self.scene.graph
+            half = graph.select(self.scene.rng(0, k).random(graph.num_edges) < 0.5)
+            self._colleagues[k] = half, create(own.config, own.shape, self.scene.seed)
+        return self._colleagues[k]
 
     def estimate(self, task: TrainTask, update: Update) -> NDArray[np.float64]:
         """What it believes the honest steps of this round to be, one per line: its own and two shadows'."""

@@ -18,7 +18,15 @@ from entente.errors import StorageError
 MEASURE = "entente_lab.bench.measure:measure"
 """The usual runner: train, evaluate on the test windows, keep the figures."""
 
-MEASURING = ("measure.py", "link_prediction.py", "equal.py")
+MEASURING = (
+    "measure.py",
+    "link_prediction.py",
+    "equal.py",
+    "suite.py",
+    "figures.py",
+    "injection.py",
+    "shared.py",
+)
 """Files of this room that can change a cell's outcome; the others only plan and draw."""
 
 SINCE = {("detection", "ensemble"): "none", ("detector", "identities"): "trained"}

@@ -41,30 +41,50 @@ class Library:
         return Prepared(events, k, silos, sizes, str(read_json(notes)["split"]))
 
     def events(self, name: str) -> Events:
-        if name not in MAKERS:
-            raise UsageError(f"unknown data set {name!r}", remedy=f"Choose from {', '.join(MAKERS)}.")
+        base, seed = split_seed(name)
+        if base not in MAKERS:
+            raise UsageError(f"unknown data set {base!r}", remedy=f"Choose from {', '.join(MAKERS)}.")
         folder = self.folder / name
         stored = folder / "dataset.json"
         facts = read_json(stored) if stored.exists() and _readable(folder / "events") else {}
-        made_by = simulator_digest() if name in MADE_UP else f"preset {VERSION}"
+        made_by = simulator_digest() if base in MADE_UP else f"preset {VERSION}"
         known_fields = {field.name for field in fields(Events)}
         if facts and facts.pop("made_by", "") == made_by and facts.keys() == known_fields:
             sites = folder / "hosts.csv" if facts["sites"] else None
             lists = {name: tuple(facts[name]) for name in ("quantiles", "internal")}
             return Events(**{**facts, "path": folder / "events", "sites": sites, **lists})
-        source = self.sources.get(name)
-        if source is None and name not in MADE_UP:
+        source = self.sources.get(base)
+        if source is None and base not in MADE_UP:
             raise UsageError(
-                f"data set {name!r} needs its files", remedy=f"Say where they are: --data {name}=FOLDER."
+                f"data set {base!r} needs its files", remedy=f"Say where they are: --data {base}=FOLDER."
             )
+        if source is not None and seed is not None:
+            source = source / str(seed)
+            if not source.is_dir():
+                raise UsageError(
+                    "is no folder",
+                    where=source,
+                    remedy=f"--data {base}=FOLDER needs a folder of files for every seed, named by it.",
+                )
         folder.mkdir(parents=True, exist_ok=True)
-        events = MAKERS[name](name, folder, source or folder)
+        events = MAKERS[base](name, folder, source or folder)
         events = replace(events, hash=digest(events.path), quantiles=quantiles(events.path, events.link_end))
         for outdated in folder.glob("silos-*"):
             outdated.unlink()
         plain = {"path": None, "sites": events.sites is not None, "made_by": made_by}
         write_json(stored, asdict(events) | plain)
         return events
+
+
+def of_seed(name: str, seed: int) -> str:
+    """The data set `name` made with a seed: a company, or a replay in a folder named by the seed."""
+    return f"{name}@{seed}"
+
+
+def split_seed(name: str) -> tuple[str, int | None]:
+    """What `of_seed` put together; None for a data set that there is only one of."""
+    base, _, seed = name.partition("@")
+    return base, int(seed) if seed else None
 
 
 def _readable(events: Path) -> bool:
@@ -99,7 +119,7 @@ def _company(
         from entente_lab.simulator import SimulationConfig, simulate, write
 
         del source
-        config = SimulationConfig(sites=sites, hosts=hosts, days=days)
+        config = SimulationConfig(sites=sites, hosts=hosts, days=days, seed=split_seed(name)[1] or 0)
         simulation = simulate(config)
         write(simulation, folder, "lanl")
         write_events(simulation.events, folder / "events")

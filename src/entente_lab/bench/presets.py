@@ -39,7 +39,7 @@ def lanl(name: str, folder: Path, source: Path) -> Events:
         "Without the red team's events nothing could be tested: fetch the file beside auth.txt.",
     )
     ingest([logs], folder, "lanl-auth", labels, ntlm=True)
-    what = "LANL replay" if name == "lanl-replay" else "LANL cyber1"
+    what = "LANL replay" if name.startswith("lanl-replay") else "LANL cyber1"
     return Events(
         name=name,
         path=folder / "events",

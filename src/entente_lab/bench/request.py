@@ -18,6 +18,8 @@ from entente_lab.bench.tables import write_outputs
 T = TypeVar("T")
 Draw = Callable[[Sequence[Row], Mapping[str, Any]], Document]
 """Recorded rows and the plan's facts -> the page about them."""
+Spread = Callable[[Sequence[Row]], Sequence[Row]]
+"""Rows of cells -> the rows of the tables, where a cell runs several methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Request:
 
     out: Path
     seeds: int = 5
+    first_seed: int = 0
     quick: bool = False
     sources: Mapping[str, Path] = field(default_factory=dict)
     """Data set -> folder with its original files."""
@@ -73,14 +76,19 @@ class Finished:
 
 
 def execute(
-    request: Request, grid: str, cells: Sequence[Cell], facts: Mapping[str, Any], draw: Draw
+    request: Request,
+    grid: str,
+    cells: Sequence[Cell],
+    facts: Mapping[str, Any],
+    draw: Draw,
+    spread: Spread = list,
 ) -> Finished:
     """Run what is missing, then write the grid's tables and page."""
     chosen = select(cells, request.only)
     store = request.store
     store.write_plan(grid, chosen, facts)
     with Bar(f"bench {grid}", quiet=request.quiet) as bar:
-        rows = run_grid(
+        cells_run = run_grid(
             chosen,
             store,
             workers=request.workers,
@@ -90,6 +98,7 @@ def execute(
             limit=request.limit,
             watch=bar,
         )
+    rows = spread(cells_run)
     document = draw(rows, facts)
     return Finished(rows, write_outputs(request.out, grid, rows, document), document)
 

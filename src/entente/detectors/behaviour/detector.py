@@ -53,6 +53,7 @@ class Behaviour(NeuralDetector):
         super().__init__(config, shape, seed, lambda: Network(config.hidden))
         self._recipe = Recipe()
         self._examples: tuple[TemporalGraph, Examples] | None = None
+        self._cut: tuple[TemporalGraph, TemporalGraph, TemporalGraph] | None = None
         self._held_out: tuple[TemporalGraph, TemporalGraph, Examples] | None = None
 
     @property
@@ -97,8 +98,10 @@ class Behaviour(NeuralDetector):
     def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
         """AP and AUC of campaigns injected into the last windows against the silo's own edges there."""
         _check(graph)
-        first = graph.num_windows - max(1, round(graph.num_windows * HELD_OUT))
-        return self.validate_later(graph.windows(0, first), graph.windows(first), rng)
+        if self._cut is None or self._cut[0] is not graph:
+            first = graph.num_windows - max(1, round(graph.num_windows * HELD_OUT))
+            self._cut = (graph, graph.windows(0, first), graph.windows(first))
+        return self.validate_later(*self._cut[1:], rng)
 
     def validate_later(
         self, graph: TemporalGraph, later: TemporalGraph, rng: np.random.Generator

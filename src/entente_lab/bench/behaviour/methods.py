@@ -1,0 +1,97 @@
+"""The lines of the behaviour grid's tables: what each changes in the default experiment, and who cheats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from entente.detectors.behaviour.features import FEATURES
+from entente_lab.bench.methods import AGGREGATION
+
+MAIN = "entente"
+POOLED = "pooled"
+BASELINES = ("first-seen", "rare-target", "novelty-burst", "evidence", "evidence-young")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One trained method."""
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Dotted path in the experiment -> value."""
+    attack: Mapping[str, Any] = field(default_factory=dict)
+    """The attack's settings; `cheats` says how many silos."""
+    cheats: int = 0
+    without: str = ""
+    """Family of features that the network does not see."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """Changes to the campaigns that are injected."""
+
+
+def _rule(name: str, **more: Any) -> dict[str, Any]:
+    return {AGGREGATION + "rule": name, **{AGGREGATION + key: value for key, value in more.items()}}
+
+
+RULES = {
+    MAIN: {},
+    "fedavg": _rule("fedavg"),
+    "fedavg-n": _rule("fedavg-n"),
+    "fedprox": _rule("fedprox"),
+    "fedopt": _rule("fedopt"),
+    "median": _rule("median"),
+}
+CLEAN = {name: Line(changes) for name, changes in RULES.items()} | {
+    "local-only": Line({"mode": "local-only"})
+}
+
+ATTACKS: Mapping[str, Mapping[str, Any]] = {
+    "sign-flip": {"name": "sign-flip", "gamma": 3.0},
+    "gaussian": {"name": "gaussian", "gamma": 3.0},
+    "model-replacement": {"name": "model-replacement", "strength": 4.0},
+    "alie": {"name": "alie", "strength": 1.5},
+    "min-max": {"name": "min-max"},
+    "label-flip": {"name": "label-flip"},
+}
+DEFENDERS = (MAIN, "fedavg", "median")
+CHEATS = {
+    f"{rule}, {attack} x {count}": Line(RULES[rule], settings, count)
+    for count in (1, 2)
+    for attack, settings in ATTACKS.items()
+    for rule in DEFENDERS
+}
+
+CLIP = 1.0
+SIGMAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+NOISE = {
+    f"fedavg, sigma {sigma:g}": Line(
+        _rule("fedavg") | {"privacy.mechanism": "central", "privacy.sigma": sigma, "privacy.clip": CLIP}
+    )
+    for sigma in SIGMAS
+}
+
+FAMILIES = tuple(dict.fromkeys(feature.family for feature in FEATURES))
+FEATURE_LINES = {"all features": Line()} | {f"without {name}": Line(without=name) for name in FAMILIES}
+
+INJECTION: Mapping[str, Mapping[str, Any]] = {
+    "all campaigns": {},
+    "size: at most 20 contacts": {"largest": 20},
+    "sessions: none": {"sessions": 0.0},
+    "pivots: none": {"pivots": (0.0,)},
+    "slow chains: none": {"slow": 0.0},
+    "slow chains: only": {"quick": 0.0},
+    "awake: never": {"awake": 0.0},
+    "repeats: none": {"repeats": 0.0},
+    "targets: uniform": {"targets": "uniform"},
+    "pace: within two hours": {"pace": 2.0},
+}
+INJECTION_LINES = {name: Line(recipe=recipe) for name, recipe in INJECTION.items()}
+
+PARTS: Mapping[str, Mapping[str, Line]] = {
+    "clean": CLEAN,
+    "cheats": CHEATS,
+    "noise": NOISE,
+    "features": FEATURE_LINES,
+    "injection": INJECTION_LINES,
+}
+"""What a cell runs, by the name of its part."""
