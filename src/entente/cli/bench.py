@@ -157,7 +157,7 @@ def behaviour(
     from entente_lab.bench.behaviour.plan import run
 
     request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)
-    _show(run(replace(request, first_seed=first_seed)), as_json)
+    _show(run(replace(request, first_seed=first_seed)), as_json, quiet)
 
 
 @app.command()
