@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": "The whole story on a simulated company.",
     "simulate": "Write the logs of a simulated company.",
     "ingest": "Read logs into an event table.",
+    "edges": "Compute edges of windows where the logs are.",
     "split": "Decide which host belongs to which silo.",
     "train": "Train a detector over silos.",
     "detect": "Score new events with a trained model and write alerts.",

@@ -96,8 +96,8 @@ def ingest(
         max_expansion=max_expansion,
         host_case=host_case,
         domains=strip_domain or (),
-        clock_tolerance=_span(clock_tolerance),
-        as_of=None if as_of is None else _moment(as_of),
+        clock_tolerance=span(clock_tolerance),
+        as_of=None if as_of is None else moment(as_of),
     )
     planned = plan(request)
     if not quiet:
@@ -133,7 +133,7 @@ def _options(mapping: list[str], ntlm: bool) -> Options:
     return Options(ntlm=ntlm, columns=tuple(columns.items()), **settings)
 
 
-def _span(text: str) -> int | None:
+def span(text: str, option: str = "--clock-tolerance") -> int | None:
     """90s, 15m, 1h, 2d -> microseconds; off -> None."""
     from entente.errors import UsageError
 
@@ -141,18 +141,19 @@ def _span(text: str) -> int | None:
     if text == "off":
         return None
     if found is None:
-        raise UsageError(f"--clock-tolerance {text}: write 90s, 15m, 1h, 2d or off")
+        raise UsageError(f"{option} {text}: write 90s, 15m, 1h, 2d or off")
     return int(found.group(1)) * {"s": 1, "": 1, "m": 60, "h": 3_600, "d": 86_400}[found.group(2)] * 1_000_000
 
 
-def _moment(text: str) -> int:
+def moment(text: str, option: str = "--as-of") -> int:
+    """ISO 8601, UTC where it names no zone -> microseconds."""
     from entente.errors import UsageError
 
     try:
-        moment = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"--as-of {text}: write a time such as 2024-03-01T08:00:00Z") from error
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        raise UsageError(f"{option} {text}: write a time such as 2024-03-01T08:00:00Z") from error
+    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
     return (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 

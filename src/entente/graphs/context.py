@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from entente.logs.edges.schema import LISTED as COLUMNS
+from entente.logs.edges.schema import TOP
+
+__all__ = ["COLUMNS", "NAMED", "NOTHING", "TOP", "Codes", "EdgeContext", "Frequent", "most_frequent"]
+
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-TOP = 3
-"""How many of the most frequent values an edge keeps per column."""
 NOTHING = -1
 """In codes, counts and sums: there is no such value."""
-NAMED = ("user", "kind", "logon")
+NAMED = tuple(name for name in COLUMNS if name != "port")
 """Event columns of text, which become codes."""
-COLUMNS = (*NAMED, "port")
-"""Event columns of which the most frequent values are kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

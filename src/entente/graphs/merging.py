@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,19 @@ class Edges:
             context=_joined(contexts) if contexts else None,
         )
 
+    def naming(self, names: Mapping[str, Codes]) -> Edges:
+        """With what the codes of the context stand for."""
+        if self.context is None:
+            return self
+        values: dict[str, Any] = {name: codes.array() for name, codes in names.items()}
+        values["port"] = np.arange(PORTS, dtype=np.int32)
+        found: dict[str, Any] = {
+            name: Frequent(values[name], part.top, part.distinct)
+            for name in COLUMNS
+            if (part := getattr(self.context, name)) is not None
+        }
+        return replace(self, context=replace(self.context, **found))
+
 
 def _joined(parts: list[EdgeContext]) -> EdgeContext:
     def column(name: str) -> Any:
@@ -86,19 +99,7 @@ class Merger:
         return self._finished([self._keep(table) for table in self._spans(manifest, end)])
 
     def _finished(self, parts: list[Edges]) -> Edges:
-        whole = Edges.joined(parts or [self._keep(self._read(0, 0))])
-        if whole.context is None:
-            return whole
-        values: dict[str, Any] = {name: codes.array() for name, codes in self._names.items()}
-        values["port"] = np.arange(PORTS, dtype=np.int32)
-        found = {
-            name: Frequent(values[name], part.top, part.distinct)
-            for name in COLUMNS
-            if (part := getattr(whole.context, name)) is not None
-        }
-        context = whole.context
-        context = EdgeContext(context.last_time, context.bytes, context.failures, **found)
-        return Edges(whole.window, whole.src, whole.dst, whole.count, whole.time, whole.label, context)
+        return Edges.joined(parts or [self._keep(self._read(0, 0))]).naming(self._names)
 
     def _spans(self, manifest: Manifest, end: int) -> Iterator[pa.Table]:
         """The events of some windows at a time. A key of `_merge` must fit into 63 bits."""
@@ -167,21 +168,14 @@ class Merger:
 
     def _ends(self, table: pa.Table) -> tuple[Int64, Int32, Int32, Int64]:
         """Time, source and target of the events that are no self loops, and which rows these are."""
-        src, dst = (self._codes(table, name, self.hosts) for name in ("src", "dst"))
+        src, dst = (column_codes(table, name, self.hosts) for name in ("src", "dst"))
         kept = np.flatnonzero(src != dst)
         return table["time"].to_numpy()[kept], src[kept], dst[kept], kept
-
-    def _codes(self, table: pa.Table, name: str, known: Codes) -> Int32:
-        """A column of names as codes over all spans; NOTHING where it is null."""
-        column = table[name].unify_dictionaries().combine_chunks()
-        place = np.append(known.encode(column.dictionary.to_pylist()), np.int32(NOTHING))
-        codes: Int32 = place[np.asarray(column.indices.fill_null(-1))]
-        return codes
 
     def _values(self, table: pa.Table, name: str, rows: Int64) -> Int32:
         """The codes of a column of which the most frequent values are kept."""
         if name != "port":
-            return self._codes(table, name, self._names[name])[rows]
+            return column_codes(table, name, self._names[name])[rows]
         port = _column(table, name, np.int32)[rows]
         return np.where((port >= 0) & (port < PORTS), port, NOTHING).astype(np.int32)
 
@@ -199,6 +193,14 @@ class Merger:
         """Of single events: the one value that each has, or none."""
         code = self._values(table, name, rows)
         return Frequent(np.empty(0), code[:, None], (code != NOTHING).astype(np.int32))
+
+
+def column_codes(table: pa.Table, name: str, known: Codes) -> Int32:
+    """A column of names as codes over all parts that are read; NOTHING where it is null."""
+    column = table[name].unify_dictionaries().combine_chunks()
+    place = np.append(known.encode(column.dictionary.to_pylist()), np.int32(NOTHING))
+    codes: Int32 = place[np.asarray(column.indices.fill_null(-1))]
+    return codes
 
 
 def _starts(keys: Int64) -> Int64:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from entente.errors import GraphError
 from entente.graphs.context import NOTHING, EdgeContext
 from entente.graphs.merging import Edges, Merger
+from entente.graphs.stored import StoredEdges
 from entente.graphs.temporal import Float32, Int32, Int64
-from entente.logs.events import read_manifest
+from entente.logs.edges.store import EdgeManifest, is_edges, read_edge_manifest
+from entente.logs.events import Manifest, read_manifest
 from entente.logs.schema import MICROSECONDS
 from entente.logs.store import time_text
 
@@ -52,7 +55,7 @@ def read_timeline(
     merged: bool = True,
     context: bool = False,
 ) -> Timeline:
-    """Read an event directory into windows of `width` seconds.
+    """Read an event directory, or an edge directory of such windows, into windows of `width` seconds.
 
     The first window begins at `start`, or at the multiple of `width` before the first event.
     Events before `start` or from `end` on are left out; self loops are dropped. With `merged`,
@@ -60,7 +63,7 @@ def read_timeline(
     an edge say besides their number.
     """
 
-    manifest = read_manifest(events)
+    manifest = log_summary(events)
     step = round(width * MICROSECONDS)
     first = manifest.first_time // step * step if start is None else round(start * MICROSECONDS)
     last = manifest.last_time + 1 if end is None else round(end * MICROSECONDS)
@@ -77,9 +80,15 @@ def read_timeline(
             where=events,
             remedy="Choose a wider window, or start and end; one wrong clock is enough for this.",
         )
-    merger = Merger(events, first, step, windows, context=context)
+    reader: Any = StoredEdges if isinstance(manifest, EdgeManifest) else Merger
+    merger = reader(events, first, step, windows, context=context)
     edges = merger.merged(manifest, last) if merged else merger.single(manifest, last)
     return timeline_from_edges(edges, merger.hosts.array(), first, step, windows, merged=merged)
+
+
+def log_summary(path: Path) -> Manifest | EdgeManifest:
+    """What an event directory or an edge directory says of itself; an error where it is neither."""
+    return read_edge_manifest(path) if is_edges(path) else read_manifest(path)
 
 
 def timeline_from_edges(

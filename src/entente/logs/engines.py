@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -93,6 +94,28 @@ NO_SPARK = MissingExtraError(
 )
 
 
+def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
+    """The Spark session of this process, or a new one with these settings."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise NO_SPARK from error
+    builder: Any = SparkSession.builder.appName(name)
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        **(settings or {}),
+    }.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:  # py4j raises what the Java side says, under many names
+        raise MissingExtraError(
+            f"Spark does not start ({error})", remedy="Install a Java runtime (17 or newer) and try again."
+        ) from error
+
+
 class PySpark(Engine):
     name = "pyspark"
     parallel = False
@@ -108,23 +131,7 @@ class PySpark(Engine):
         return to_sql(expression, "pyspark")
 
     def __init__(self, compiled: str) -> None:
-        try:
-            from pyspark.sql import SparkSession
-        except ImportError as error:
-            raise NO_SPARK from error
-        try:
-            self._session: Any = (
-                SparkSession.builder.appName("entente ingest")
-                .config("spark.ui.enabled", "false")
-                .config("spark.sql.session.timeZone", "UTC")
-                .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-                .getOrCreate()
-            )
-        except Exception as error:  # py4j raises what the Java side says, under many names
-            raise MissingExtraError(
-                f"Spark does not start ({error})",
-                remedy="Install a Java runtime (17 or newer) and try again.",
-            ) from error
+        self._session = spark_session("entente ingest")
         self._query = compiled
 
     def evaluate(self, raw: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The small TOML file that says how a csv log is to be read."""
+"""The small TOML file that says which column of a csv log or of a table is what."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from entente.errors import ConfigError
 from entente.logs.formats.base import UNITS
 
-KEYS: dict[str, type] = {"columns": dict, "delimiter": str, "header": bool, "time_unit": str}
+KEYS: dict[str, type] = {"columns": dict, "delimiter": str, "header": bool, "time_unit": str, "day": str}
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Settings for `Options`: a table `columns`, and optionally delimiter, header and time_unit."""
+    """A table `columns`, and optionally time_unit; of a csv log delimiter and header, of a table `day`."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -14,7 +14,7 @@ from entente.detection.history import Edges
 from entente.detection.incidents import still_open
 from entente.detection.policy import AlertPolicy
 from entente.detection.raising import joined, raise_alerts
-from entente.logs.events import read_manifest
+from entente.graphs.snapshots import log_summary
 from entente.logs.schema import MICROSECONDS
 from entente.runs.folder import RunFolder
 from entente.runs.state import SiloState
@@ -111,7 +111,7 @@ def detect(
     table = joined(raised)
     alerts = complete(table.alerts, events, earlier)
     recent = still_open((*earlier, *alerts))
-    last_event, width = read_manifest(events).last_time, round(experiment.data.window * MICROSECONDS)
+    last_event, width = log_summary(events).last_time, round(experiment.data.window * MICROSECONDS)
     return Night(alerts, table.excluded, tuple(findings), memories, recent, last_event, width)
 
 

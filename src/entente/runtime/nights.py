@@ -13,9 +13,8 @@ from entente.errors import UsageError
 from entente.graphs.hosts import HostTable
 from entente.graphs.identity import later_identity
 from entente.graphs.silo import silo_graph
-from entente.graphs.snapshots import Timeline, read_timeline
+from entente.graphs.snapshots import Timeline, log_summary, read_timeline
 from entente.graphs.temporal import TemporalGraph
-from entente.logs.events import read_manifest
 from entente.logs.schema import MICROSECONDS
 from entente.partition.base import read_silos
 from entente.partition.ownership import UNASSIGNED, Ownership
@@ -150,7 +149,7 @@ def _ownership(request: NightRequest, experiment: Experiment, pasts: Mapping[str
 
 def _read(experiment: Experiment, events: Path, until: int) -> Timeline | None:
     """Whole windows from `until` on, None where no event is that late: earlier ones have been scored."""
-    if read_manifest(events).last_time < until:
+    if log_summary(events).last_time < until:
         return None
     kind, start = find(experiment.detector.name), until / MICROSECONDS
     return read_timeline(

@@ -1,0 +1,1 @@
+"""Edges of windows, computed by the engine that holds the logs, and kept as Parquet."""
