@@ -148,7 +148,7 @@ def behaviour(
 
     All methods of a cell share its graphs, examples and features. `--data lanl-replay=FOLDER` needs a
     folder per seed in FOLDER, named by the seed. Labels for --only: dataset, k, part (clean, cheats, noise,
-    features, injection), seed.
+    features, injection, similarity), seed.
 
     Example: entente bench behaviour --seeds 10 --first-seed 41 --only part=clean --out bench
     """
@@ -157,6 +157,34 @@ def behaviour(
     from entente_lab.bench.behaviour.plan import run
 
     request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)
+    _show(run(replace(request, first_seed=first_seed)), as_json, quiet)
+
+
+@app.command()
+def privacy(
+    out: Out = Path("bench"),
+    seeds: Seeds = 5,
+    first_seed: Annotated[int, typer.Option(min=0, help="Begin with this seed instead of 0.")] = 0,
+    quick: Quick = False,
+    only: Only = None,
+    workers: Workers = 2,
+    limit: Limit = 4.0,
+    retry: Retry = False,
+    fresh: Fresh = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Membership inference and inversion against one update, by detector, identity of hosts and noise.
+
+    Labels for --only: detector, noise, seed.
+
+    Example: entente bench privacy --seeds 3 --only noise=none --out bench
+    """
+    from dataclasses import replace
+
+    from entente_lab.bench.privacy import run
+
+    request = _request(out, seeds, quick, None, only, workers, limit, retry, fresh, quiet)
     _show(run(replace(request, first_seed=first_seed)), as_json, quiet)
 
 

@@ -50,12 +50,22 @@ def sketch(
 
 
 def first_labels(degrees: UInt64, labels: str) -> UInt64:
-    """Labels at depth 0: the degree itself, or its binary order of magnitude (1, 2-3, 4-7, ...)."""
+    """Labels at depth 0: the degree, its order of magnitude (1, 2-3, 4-7, ...), or its class in the graph.
+
+    The classes are relative: below the median degree, up to four times it, above. A large graph and a small
+    one of the same shape then have the same labels.
+    """
     if labels == "degree":
         return degrees
     if labels == "log-degree":
         return (np.frexp(degrees.astype(np.float64))[1] - 1).astype(np.uint64)
-    raise ConfigError(f"unknown first labels {labels!r}", remedy="Known: degree, log-degree.")
+    if labels == "relative-degree":
+        linked = degrees[degrees > 0]
+        middle = float(np.median(linked)) if len(linked) else 1.0
+        return (degrees >= middle).astype(np.uint64) + (degrees > 4.0 * middle).astype(np.uint64)
+    raise ConfigError(
+        f"unknown first labels {labels!r}", remedy="Known: degree, log-degree, relative-degree."
+    )
 
 
 def jaccard(one: Histogram, other: Histogram) -> float:

@@ -26,6 +26,7 @@ MEASURING = (
     "figures.py",
     "injection.py",
     "shared.py",
+    "inference.py",
 )
 """Files of this room that can change a cell's outcome; the others only plan and draw."""
 

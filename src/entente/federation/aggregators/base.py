@@ -102,7 +102,7 @@ class SketchSettings:
     m: int = 5
     """Edges per new node of the Barabási–Albert reference graph."""
     labels: str = "log-degree"
-    """First labels of the Weisfeiler–Lehman sketch: degree or log-degree."""
+    """First labels of the Weisfeiler–Lehman sketch: degree, log-degree or relative-degree."""
     iterations: int = 3
     """Weisfeiler–Lehman iterations."""
 

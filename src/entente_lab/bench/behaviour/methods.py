@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from entente.detectors.behaviour.features import FEATURES
-from entente_lab.bench.methods import AGGREGATION
+from entente_lab.bench.methods import AGGREGATION, LAB_RULE
 
 MAIN = "entente"
 POOLED = "pooled"
@@ -27,6 +27,8 @@ class Line:
     """Family of features that the network does not see."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Changes to the campaigns that are injected."""
+    within: float = 0.0
+    """Take the last round whose validation is within this share of the best, instead of the best."""
 
 
 def _rule(name: str, **more: Any) -> dict[str, Any]:
@@ -87,11 +89,28 @@ INJECTION: Mapping[str, Mapping[str, Any]] = {
 }
 INJECTION_LINES = {name: Line(recipe=recipe) for name, recipe in INJECTION.items()}
 
+SIMILARITY = {
+    MAIN: Line(),
+    "fedavg": Line(RULES["fedavg"]),
+    "fedavg-n": Line(RULES["fedavg-n"]),
+    "J = 1": Line(_rule(LAB_RULE, sketch=False)),
+    "J relative": Line(_rule(LAB_RULE, similarity="relative")),
+    "relative degrees": Line(_rule(LAB_RULE, labels="relative-degree", iterations=1)),
+    "r of mean 1": Line(_rule(LAB_RULE, normalised=True)),
+    "J relative, r of mean 1": Line(_rule(LAB_RULE, similarity="relative", normalised=True)),
+    "last within 5 %": Line(within=0.05),
+    "J relative, r of mean 1, last within 5 %": Line(
+        _rule(LAB_RULE, similarity="relative", normalised=True), within=0.05
+    ),
+}
+"""Forms of J and r that keep the bound, and another choice of the round."""
+
 PARTS: Mapping[str, Mapping[str, Line]] = {
     "clean": CLEAN,
     "cheats": CHEATS,
     "noise": NOISE,
     "features": FEATURE_LINES,
     "injection": INJECTION_LINES,
+    "similarity": SIMILARITY,
 }
 """What a cell runs, by the name of its part."""

@@ -28,6 +28,7 @@ WORDS = {
     "cheats": "Silos that cheat, of four",
     "noise": "Central noise",
     "features": "Without a family of features",
+    "similarity": "Does J matter?",
     "injection": "Without a dimension of the injected campaigns",
 }
 

@@ -23,6 +23,8 @@ ROUNDS = 15
 DATASETS = ("simulated", "lanl-replay")
 FOUR = ("cheats", "features", "injection")
 """Parts that are run with four silos only."""
+COMPARED = (3, 5, 10)
+"""Numbers of silos for forms of J."""
 NOISY = (4, 20)
 """Numbers of silos with which noise is tried: what is released moves by one silo's share."""
 
@@ -60,6 +62,8 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
 def _silos_of(part: str, ks: Sequence[int]) -> Sequence[int]:
     if part == "noise":
         return NOISY
+    if part == "similarity":
+        return COMPARED
     return (4,) if part in FOUR else ks
 
 

@@ -13,6 +13,7 @@ from entente.artifacts import Arrays, read_json, write_json
 from entente.config import Experiment
 from entente.detectors.behaviour.features import FEATURES
 from entente.federation.coordinator import Coordinator
+from entente.federation.messages import TrainTask, ValidateTask
 from entente.federation.records import RoundRecord
 from entente.partition.base import read_silos
 from entente.runs.records import TrainingRecord
@@ -38,6 +39,7 @@ class Silent(Journal):
 
     def __init__(self) -> None:
         self.records: list[RoundRecord] = []
+        self.models: list[Arrays] = []
 
     def resume(self, coordinator: Coordinator, transport: Transport) -> None:
         """There is nothing to go back to."""
@@ -45,6 +47,8 @@ class Silent(Journal):
     def step(self, step: Step, coordinator: Coordinator, transport: Transport) -> None:
         if step.record is not None:
             self.records.append(step.record)
+            if isinstance(step.task, (TrainTask, ValidateTask)):
+                self.models.append(step.task.weights)  # what the record's validation is about
 
 
 def measure_suite(experiment: Experiment, options: Mapping[str, Any], work: Path) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def _trained(experiment: Experiment, dataset: Dataset, line: Line) -> dict[str, 
     if cheats:
         participants = attackers(Attack(**{**line.attack, "silos": cheats}))
     with _changed(line):
-        evaluation, about, model = _run(experiment, dataset, participants)
+        evaluation, about, model = _run(experiment, dataset, participants, line.within)
     if cheats:
         evaluation = honest_part(evaluation, cheats)
     outcome = figures(evaluation)
@@ -143,10 +147,10 @@ def _changed(line: Line) -> Iterator[None]:
 
 
 def _run(
-    experiment: Experiment, dataset: Dataset, participants: Participants
+    experiment: Experiment, dataset: Dataset, participants: Participants, within: float = 0.0
 ) -> tuple[Evaluation, dict[str, Any], str | None]:
     """Train and score: the evaluation, figures about the training, and the model's digest."""
-    models, training, rounds = fit_silently(experiment, dataset, participants)
+    models, training, rounds = fit_silently(experiment, dataset, participants, within)
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
     evaluation = evaluate_models(dataset, detectors, experiment.detection)
     privacy = training[""].privacy if "" in training else None
@@ -160,8 +164,18 @@ def _run(
     )
 
 
+def last_within(journal: Silent, share: float) -> Arrays:
+    """The model of the last round whose validation (AP + AUC) is within `share` of the best."""
+    scores = [
+        -1.0 if record.validation is None else record.validation.ap + record.validation.auc
+        for record in journal.records
+    ]
+    best = max(scores)
+    return journal.models[max(i for i, score in enumerate(scores) if score >= (1.0 - share) * best)]
+
+
 def fit_silently(
-    experiment: Experiment, dataset: Dataset, participants: Participants = HONEST
+    experiment: Experiment, dataset: Dataset, participants: Participants = HONEST, within: float = 0.0
 ) -> tuple[dict[str, Arrays], dict[str, TrainingRecord], list[RoundRecord]]:
     """As `runtime.local.fit`: the same loop, without a folder."""
     alone = experiment.mode == "local-only"
@@ -172,5 +186,7 @@ def fit_silently(
         silos = {name: participants.build(experiment, dataset, name) for name in members}
         run(coordinator, SerialTransport(silos), journal)
         models[owner], training[owner] = coordinator.best_weights, training_record(coordinator)
+        if within:
+            models[owner] = last_within(journal, within)
         rounds += journal.records
     return models, training, rounds
