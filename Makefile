@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 EXTRAS := dev,privacy,flare,spark,clickhouse,evtx,service,kafka,pyg,tensorboard,mlflow,docs,notebooks
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint docs bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/entente demo --out demo
@@ -20,6 +20,9 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/unused.py
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 bench: $(VENV)/.dev
 	$(BIN)/entente bench speed
@@ -39,4 +42,4 @@ $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	touch $@ $(VENV)/.base
 
 clean:
-	rm -rf $(VENV) demo build src/*.egg-info
+	rm -rf $(VENV) demo build docs/_build docs/generated src/*.egg-info

@@ -112,7 +112,7 @@ def lanl(source: str | os.PathLike[str], folder: str | os.PathLike[str], *, k: i
 
 
 def optc(source: str | os.PathLike[str], folder: str | os.PathLike[str], *, k: int = 4) -> LogData:
-    """OpTC from a folder with eCAR files (*.json, *.json.gz) and a table with the red team's event ids."""
+    """OpTC from a folder with eCAR files (`*.json`, `*.json.gz`) and a table of the red team's event ids."""
     return _public("optc", source, folder, k)
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from entente.build import build_facts, installed
 from entente.errors import EntenteError, PluginError, StorageError
-from entente.registry import AGGREGATORS, DETECTORS, FORMATS, OUTPUTS, SINKS, SOURCES
+from entente.registry import AGGREGATORS, DETECTORS, FORMATS, OUTPUTS, SINKS, SOURCES, TRACKERS
 
 LITTLE, TOO_LITTLE = 5 << 30, 200 << 20
 """Free bytes below which a disk is a warning, and a problem."""
@@ -70,9 +70,9 @@ def _extras() -> Iterator[Diagnosis]:
     extras: dict[str, list[str]] = {}
     for line in needed:
         package = re.match(r"[A-Za-z0-9._-]+", line)
-        extra = re.search(r"""extra == ['"]([^'"]+)['"]""", line)
-        if package is not None and extra is not None:
-            extras.setdefault(extra[1], []).append(package[0])
+        named = re.search(r"""extra == ['"]([^'"]+)['"]""", line)
+        if package is not None and named is not None:
+            extras.setdefault(named[1], []).append(package[0])
     for extra, names in sorted(extras.items()):
         lacking = [name for name in names if installed(name) is None]
         said = "installed" if not lacking else f"pip install 'entente[{extra}]' (lacks {', '.join(lacking)})"
@@ -80,7 +80,7 @@ def _extras() -> Iterator[Diagnosis]:
 
 
 def _plugins() -> Iterator[Diagnosis]:
-    for registry in (DETECTORS, AGGREGATORS, FORMATS, SINKS, SOURCES, OUTPUTS):
+    for registry in (DETECTORS, AGGREGATORS, FORMATS, SINKS, SOURCES, OUTPUTS, TRACKERS):
         broken = registry.broken()
         for name, error in broken.items():
             yield Diagnosis("problem", f"{registry.kind} {name}", str(error), error)

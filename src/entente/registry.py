@@ -133,3 +133,4 @@ AGGREGATORS = Registry(
 SINKS = Registry("entente.sinks", "alert format", "entente.detection.sinks.base:Sink")
 SOURCES = Registry("entente.sources", "source", "entente.service.sources.base:Source")
 OUTPUTS = Registry("entente.outputs", "output", "entente.service.outputs.base:Output")
+TRACKERS = Registry("entente.trackers", "tracker", "entente.runtime.trackers.base:Tracker")

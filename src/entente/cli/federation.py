@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
+from entente.cli.terminal import Json, Quiet, Track, Verbose, print_json, remarks, results
 
 if TYPE_CHECKING:
     from entente.federation.records import RoundRecord
@@ -141,6 +141,7 @@ def submit(
             "--connect-timeout", min=1, metavar="SECONDS", help="How long to try to reach the coordinator."
         ),
     ] = 180.0,
+    track: Track = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -153,6 +154,7 @@ def submit(
     from entente.deployment import submit as jobs
     from entente.deployment.require import require_flare
     from entente.deployment.site import Site
+    from entente.runtime.trackers.base import tracking
 
     require_flare()
     console = remarks(quiet, verbose)
@@ -167,7 +169,13 @@ def submit(
         tell=lambda line: console.print(line, markup=False),
     )
     if not detach:
-        jobs.follow(site, submission, lambda record: console.print(describe(record), markup=False))
+        with tracking(track or (), submission.run, settings) as tracked:
+
+            def watch(record: RoundRecord) -> None:
+                tracked(record)
+                console.print(describe(record), markup=False)
+
+            jobs.follow(site, submission, watch)
     if as_json:
         print_json({"job": submission.job, "run": str(submission.run.path), **submission.state.read()})
     else:

@@ -11,6 +11,14 @@ from rich.console import Console
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="NAME",
+        help="Also write rounds and metrics for tensorboard or mlflow into RUN/tracking; may be repeated.",
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")]
 
 

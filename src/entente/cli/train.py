@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
+from entente.cli.terminal import Json, Quiet, Track, Verbose, print_json, remarks, results
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,6 +44,7 @@ def train(
         Path | None,
         typer.Option("--attack", metavar="ATTACK.toml", help="Attack lab: which silos cheat, and how."),
     ] = None,
+    track: Track = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -64,6 +65,7 @@ def train(
     from entente.config import load_experiment
     from entente.runs.folder import RunFolder
     from entente.runtime.local import train as run_training
+    from entente.runtime.trackers.base import tracking
 
     del settings_page  # handled before anything else
     console = remarks(quiet, verbose)
@@ -76,10 +78,14 @@ def train(
         TextColumn("{task.fields[said]}", markup=False),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress:
+    with (
+        tracking(track or (), folder, settings) as tracked,
+        Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress,
+    ):
         bar = progress.add_task("reading events", total=settings.federation.rounds, said="")
 
         def watch(record: RoundRecord) -> None:
+            tracked(record)
             said = describe(record)
             progress.update(bar, description="training", completed=record.round, said=said)
             if not console.is_terminal:

@@ -9,6 +9,7 @@ from typing import Any
 
 from entente.config import Experiment, load_experiment, parse_experiment
 from entente.errors import UsageError
+from entente.federation.records import RoundRecord
 from entente.library.frames import event_table
 from entente.library.run import TrainedRun, detect_events
 from entente.logs.events import Manifest, write_events
@@ -76,6 +77,7 @@ def train(
     silos: Mapping[str, str] | Assignment | Named | None = None,
     resume: bool = False,
     watch: Watcher | None = None,
+    track: Sequence[str] = (),
     time_unit: str | None = None,
 ) -> TrainedRun:
     """Train a detector over silos, evaluate it on the test windows, and leave everything in the folder `out`.
@@ -83,7 +85,8 @@ def train(
     `experiment` is an `Experiment`, a mapping or TOML file of the same sections, or None for the defaults.
     `events` (an event directory or a frame) and `silos` (a mapping host -> silo, an assignment or a table)
     stand in for its `data.events` and `data.silos`; a frame is stored in the run folder. `watch` is called
-    with the record of every round. The same seed gives the same bits.
+    with the record of every round, `track` names trackers (tensorboard, mlflow). The same seed gives the
+    same bits.
 
     >>> company = entente.datasets.simulated("company", hosts=40, sites=2, days=3)
     >>> settings = {"data": {"train": company.train}, "federation": {"rounds": 2}}
@@ -92,6 +95,7 @@ def train(
     ['headquarters', 'lyon']
     """
     from entente.runtime.local import train as run_training
+    from entente.runtime.trackers.base import tracking
 
     folder = RunFolder(Path(out))
     settings = resolve(experiment)
@@ -112,7 +116,14 @@ def train(
         write_silos(changed["silos"], given)
     if changed:
         settings = settings.model_copy(update={"data": settings.data.model_copy(update=changed)})
-    run_training(settings, folder, resume=resume, watch=watch)
+    with tracking(track, folder, settings) as tracked:
+
+        def told(record: RoundRecord) -> None:
+            tracked(record)
+            if watch is not None:
+                watch(record)
+
+        run_training(settings, folder, resume=resume, watch=told)
     return TrainedRun(folder)
 
 

@@ -1,0 +1,1 @@
+"""Trackers: rounds, metrics and artefacts of a run for a viewer; off unless asked for by name."""
