@@ -18,10 +18,14 @@ NAMES = {
     "pydantic reads it": ["model_config", "moved"],
     "FLARE calls it": [
         *("start_controller", "stop_controller", "control_flow", "handle_event", "_task_check_period"),
-        *("SiloExecutor", "Supervisor", "ConfigurationOnly"),
+        *("SiloExecutor", "Supervisor", "ConfigurationOnly", "DiagnosticsOff", "_build_write_cert_pair"),
+        *("supported_transports", "listen", "read_frame", "process_frame", "last_activity"),
     ],
     "a runner that a cell names as text": ["measure_*"],
     "torch calls it": ["forward"],
+    "socketserver reads or calls it": [
+        *("allow_reuse_address", "block_on_close", "request_queue_size", "service_actions"),
+    ],
     "the http server calls it": ["do_GET", "do_POST", "log_message", "protocol_version", "server_version"],
     "an attribute or argument that a library reads": [
         "trace",

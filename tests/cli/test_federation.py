@@ -79,7 +79,7 @@ def test_audit_says_whole_or_where_it_breaks(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    "command", ["init", "provision", "start", "submit", "status", "stop", "check", "audit", "revoke"]
+    "command", ["init", "provision", "start", "submit", "status", "stop", "check", "audit", "revoke", "join"]
 )
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert entente("federation", command, "--help") == 0

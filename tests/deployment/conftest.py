@@ -62,8 +62,8 @@ import entente.deployment.wire as wire
 
 honest = wire.encode
 
-def encode(message):
-    content = honest(message)
+def encode(message, base=None):
+    content = honest(message, base)
     plan = json.loads(Path(os.environ["LAB_BEHAVIOUR"]).read_text())
     if message.kind == "update":
         time.sleep(plan.get("pace", 0))

@@ -22,7 +22,7 @@ import pytest
 from entente.config import Experiment, load_experiment
 from entente.deployment import policy, process
 from entente.deployment.audit import read, verify, witness
-from entente.deployment.job import APP, portable, write_job
+from entente.deployment.job import APP, portable, run_name, write_job
 from entente.deployment.process import pid_of
 from entente.deployment.provision import SECRET, provision
 from entente.deployment.session import session
@@ -111,8 +111,10 @@ def test_flares_simulator_gives_the_same_bits_too(lab: Any, tmp_path: Path) -> N
     job = write_job(tmp_path / "job", prepared, lab.federation)
     kits = tmp_path / "kits"
     for name, kit in lab.kits.items():
-        (kits / name / "local").mkdir(parents=True)
-        for file in ("kit.json", "local/site.json", f"local/{SECRET}"):
+        for folder in ("local", "startup"):
+            (kits / name / folder).mkdir(parents=True)
+        certificates = ("startup/rootCA.pem", "startup/client.crt", "startup/client.key")
+        for file in ("kit.json", "local/site.json", f"local/{SECRET}", *certificates):
             if (kit / file).exists():
                 shutil.copy(kit / file, kits / name / file)
     (tmp_path / "simulated").mkdir()
@@ -171,7 +173,33 @@ def _class(executor: dict[str, Any]) -> Callable[[Path], None]:
     return tamper
 
 
+def _elsewhere(application: Path) -> None:
+    path = application / "config" / "experiment.toml"
+    path.write_text('name = "tampered"\n[data]\nevents = "/var/log"\n')
+
+
+def _foreign_secret(application: Path) -> None:
+    path = application / "config" / "experiment.toml"
+    path.write_text('name = "tampered"\n[graph]\nsecret = "../../startup/client.key"\n')
+
+
+def _meta(**change: Any) -> Callable[[Path], None]:
+    def tamper(application: Path) -> None:
+        path = application.parent / "meta.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+    return tamper
+
+
+def _climbing(application: Path) -> None:
+    """The same content, but as an application whose name leads out of the job's folder."""
+    _meta(deploy_map={"../../runs": ["@ALL"]})(application)
+
+
 TAMPERED = {
+    "events elsewhere": _elsewhere,
+    "a secret elsewhere": _foreign_secret,
+    "an application that climbs out of its folder": _climbing,
     "custom code": _custom,
     "a stray module": _stray,
     "a class that is not ours": _class(FOREIGN),
@@ -208,8 +236,27 @@ def refusals(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
 def test_a_job_with_code_is_refused(refusals: dict[str, str], lab: Any, name: str) -> None:
     said = refusals[name]
     assert said.startswith(("refused at once", "FINISHED:FAILED_TO_RUN")), said
-    assert "not authorized" in said.lower() or "refused by" in said, said
+    assert any(word in said.lower() for word in ("not authorized", "refused by", "invalid")), said
     assert not RunState(lab.coordinator.run("tampered")).read()
+
+
+def test_a_job_whose_name_climbs_out_of_its_folder_stays_inside(lab: Any) -> None:
+    """The run's folder is named by this package; what the job or the experiment is called cannot move it."""
+    prepared = prepare(lab.coordinator, Experiment(name="../../../startup"))
+    assert lab.coordinator.run(run_name(prepared)).parent == lab.coordinator.path / "runs"
+
+
+def test_a_silo_tells_the_operator_nothing_about_its_processes_peers_and_messages(lab: Any) -> None:
+    commands = ("process_info", "peers", "msg_stats", "conns", "show_config_vars", "show_comm_config")
+    refusals = ("diagnostics are off", "authentication_error", "not authorized")
+    with session(lab.coordinator) as flare:
+        answers = {name: str(flare.do_command(f"{name} west")) for name in commands}
+        answers["sys_info"] = str(flare.do_command("sys_info client west"))
+        assert "diagnostics are off" in answers["process_info"]
+        own = str(flare.do_command("process_info server"))
+    for name, answer in answers.items():
+        assert any(word in answer.lower() for word in refusals), (name, answer)
+    assert not any(word in own.lower() for word in refusals)
 
 
 def test_refused_jobs_are_in_the_audit(refusals: dict[str, str], lab: Any) -> None:
@@ -253,7 +300,7 @@ def _certificate(folder: Path, authority: Path, days: int, name: str = "west") -
     return folder / "client.crt", folder / "client.key"
 
 
-def _handshake(port: int, root: Path, pair: tuple[Path, Path] | None) -> str:
+def _handshake(port: int, root: Path, pair: tuple[Path, ...] | None) -> str:
     """What the coordinator's port says to a certificate: 'admitted' or the refusal."""
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(root))
     context.check_hostname = False
@@ -282,6 +329,28 @@ def test_only_a_valid_certificate_of_this_federation_is_let_in(lab: Any, tmp_pat
     assert "certificate" in _handshake(lab.port, root, None)
     assert "expired" in _handshake(lab.port, root, expired)
     assert "unknown ca" in _handshake(lab.port, root, foreign).lower()
+
+
+def test_connections_that_say_nothing_keep_neither_silos_nor_the_operator_out(lab: Any) -> None:
+    root = lab.kits["west"] / "startup" / "rootCA.pem"
+    own = tuple(lab.kits["west"] / "startup" / name for name in ("client.crt", "client.key"))
+    operator = tuple(lab.kits["coordinator"] / "operator/startup" / n for n in ("client.crt", "client.key"))
+    place = lab.federation.coordinator
+    with contextlib.ExitStack() as stack:
+        for port in (place.port, place.operator_port):
+            for _ in range(60):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+        assert _handshake(place.port, root, own) == "admitted"
+        assert _handshake(place.operator_port, root, operator) == "admitted"
+
+
+def test_a_silos_certificate_opens_no_operator_session(lab: Any) -> None:
+    root = lab.kits["west"] / "startup" / "rootCA.pem"
+    own = tuple(lab.kits["west"] / "startup" / name for name in ("client.crt", "client.key"))
+    operator = tuple(lab.kits["coordinator"] / "operator/startup" / n for n in ("client.crt", "client.key"))
+    place = lab.federation.coordinator
+    assert _handshake(place.operator_port, root, own) != "admitted"
+    assert _handshake(place.port, root, operator) != "admitted"
 
 
 def test_a_kit_with_another_silos_certificate_never_becomes_a_member(lab: Any, tmp_path: Path) -> None:

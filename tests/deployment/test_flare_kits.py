@@ -13,6 +13,7 @@ import pytest
 from entente.config import Experiment
 from entente.deployment import policy
 from entente.deployment.check import check
+from entente.deployment.guard import Identity
 from entente.deployment.job import APP, portable, run_name, why_refused, write_job
 from entente.deployment.provision import SECRET, load_kit, operator_name, provision
 from entente.deployment.require import require_flare
@@ -150,6 +151,7 @@ def test_stores_live_in_the_kit_and_the_operators_port_is_loopback(kits: dict[st
     server = json.loads((kits["coordinator"] / "startup/fed_server.json").read_text())["servers"][0]
     assert server["admin_host"] == "127.0.0.1"
     assert server["connection_security"] == "mtls"
+    assert server["service"]["scheme"] == policy.GUARDED
 
 
 def test_provisioning_again_adds_a_silo_and_renews_only_what_was_named(tmp_path: Path) -> None:
@@ -334,15 +336,32 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
         assert f"port {port} is taken" in _errors(site)
 
 
-def test_a_silo_is_shut_out_by_name_and_let_in_again(kits: dict[str, Path], tmp_path: Path) -> None:
+def test_a_silo_or_one_certificate_is_shut_out_and_let_in_again(
+    kits: dict[str, Path], tmp_path: Path
+) -> None:
     site = _copy(kits["coordinator"], tmp_path / "kit")
-    assert revoke(site, "west") == ["west"]
-    assert json.loads((site.path / "disabled_clients.json").read_text()) == {"disabled_clients": ["west"]}
-    assert revoke(site, "west", undo=True) == []
+    gate = site.admission(operators=False)
+    assert revoke(site, "west").names == {"west"}
+    assert gate.refusal(Identity("west", "1")) == "its name is revoked"
+    assert not revoke(site, "west", undo=True).names
+    assert revoke(site, "west", "7").serials == {"7": "west"}
+    assert "serial 7" in str(gate.refusal(Identity("west", "7")))
+    assert gate.refusal(Identity("west", "8")) is None
+    assert not revoke(site, "west", "7", undo=True).serials
     with pytest.raises(UsageError, match="no silo"):
         revoke(site, "nobody")
+    with pytest.raises(UsageError, match="not a certificate's serial number"):
+        revoke(site, "west", "0x7")
     with pytest.raises(UsageError, match="cannot shut out"):
         revoke(Site.load(kits["east"]), "west")
+
+
+def test_each_port_is_for_its_own_certificates(kits: dict[str, Path]) -> None:
+    site = Site.load(kits["coordinator"])
+    operator = Identity(site.kit.operator, "1")
+    assert site.admission(operators=True).refusal(operator) is None
+    assert site.admission(operators=False).refusal(operator) is not None
+    assert site.admission(operators=True).refusal(Identity("west", "1")) is not None
 
 
 def test_the_operators_name_is_what_flare_calls_an_address() -> None:

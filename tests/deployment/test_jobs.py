@@ -67,6 +67,53 @@ def test_a_transposed_array_survives_the_wire() -> None:
     assert np.array_equal(pack(back)[1]["w"], array)
 
 
+@given(
+    rows=st.sets(st.integers(0, 49), max_size=50),
+    value=st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf")]),
+)
+def test_an_update_as_changed_rows_has_the_same_bits(rows: set[int], value: float) -> None:
+    base = {"table": np.zeros((50, 4), np.float32), "gate": np.ones(3, np.float32)}
+    weights = {name: array.copy() for name, array in base.items()}
+    weights["table"][sorted(rows), 1] = value
+    update = Update(7, "east", round=2, weights=weights)
+    content = encode(update, base)
+    back = decode(content, 10_000, base)
+    assert isinstance(back, Update)
+    assert {n: a.tobytes() for n, a in back.weights.items()} == {n: a.tobytes() for n, a in weights.items()}
+    assert size(content) <= size(encode(update)) + 200
+    assert not base["table"].any()
+
+
+def test_an_update_of_few_rows_is_short() -> None:
+    base = {"table": np.zeros((10_000, 32), np.float32)}
+    weights = {"table": base["table"].copy()}
+    weights["table"][:20] = 1
+    update = Update(7, "east", round=2, weights=weights)
+    assert size(encode(update, base)) < 4_000 < 1_280_000 < size(encode(update))
+
+
+@pytest.mark.parametrize(
+    ("rows", "values"),
+    [
+        ([0, 50], np.ones((2, 4), np.float32)),
+        ([-1], np.ones((1, 4), np.float32)),
+        ([3, 3], np.ones((2, 4), np.float32)),
+        ([1], np.ones((2, 4), np.float32)),
+        ([1], np.ones((1, 5), np.float32)),
+        ([1], np.ones((1, 4), np.float64)),
+        ([1], None),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(rows: list[int], values: Any) -> None:
+    facts, _ = pack(Update(7, "east", round=2))
+    arrays = {"rows:table": np.array(rows, np.int32)} | ({} if values is None else {"values:table": values})
+    content = {"bundle": encode_bundle(facts, arrays)}
+    with pytest.raises(RefusedError, match="damaged"):
+        decode(content, 10_000, {"table": np.zeros((50, 4), np.float32)})
+    with pytest.raises(RefusedError, match="table that there is not"):
+        decode(content, 10_000)
+
+
 def test_an_over_sized_message_is_refused_before_it_is_parsed() -> None:
     content = encode(_update())
     with pytest.raises(RefusedError, match="over-sized"):
@@ -151,6 +198,31 @@ def _experiment(**federation: Any) -> Experiment:
 def _silo(experiment: Experiment, name: str) -> Silo:
     detector = make_detector(experiment, GraphShape(64, 2))
     return Silo(name, detector, _graph(SILOS.index(name)), 10, experiment.seed)
+
+
+def test_a_silo_asked_to_go_back_farther_than_it_remembers_starts_afresh(tmp_path: Path) -> None:
+    """As when the coordinator was restored from a backup: no error, the answer of a silo without a past."""
+    experiment = _experiment()
+    silo, memory = _silo(experiment, "east"), SiloMemory(tmp_path)
+    weights = silo.detector.weights()
+
+    def train(number: int) -> tuple[bool, Update]:
+        known = memory.before(number, silo)
+        reply = silo.handle(TrainTask(number, round=number, weights=weights))
+        memory.after(number, silo)
+        assert isinstance(reply, Update)
+        return known, reply
+
+    assert all(train(number)[0] for number in range(1, 9))
+    near, _ = train(6)
+    known, reply = train(2)
+    fresh = _silo(experiment, "east").handle(TrainTask(2, round=2, weights=weights))
+    assert isinstance(fresh, Update)
+    assert (near, known) == (True, False)
+    assert {n: a.tobytes() for n, a in reply.weights.items()} == {
+        n: a.tobytes() for n, a in fresh.weights.items()
+    }
+    assert train(3)[0]
 
 
 class FakeTransport(JobTransport):

@@ -52,19 +52,33 @@ def provision(
         list[str] | None,
         typer.Option("--renew", metavar="SITE", help="Give this site a new certificate; may be repeated."),
     ] = None,
+    requests: Annotated[
+        Path | None,
+        typer.Option("--requests", metavar="DIR", help="Signing requests of sites that made their own keys."),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Make one start-up kit per site; run again after adding a silo or to renew a certificate.
 
-    Example: entente federation provision federation.toml --out federation
+    Example: entente federation provision federation.toml --out federation --requests requests
     """
     from entente.deployment.provision import provision as make_kits
+    from entente.deployment.provision import read_requests
+    from entente.deployment.require import require_flare
     from entente.deployment.settings import load_federation
 
-    remarks(quiet, verbose)
-    kits = make_kits(load_federation(file), out, tuple(renew or ()))
+    console = remarks(quiet, verbose)
+    federation = load_federation(file)
+    require_flare()
+    signed = read_requests(federation, requests) if requests else {}
+    if signed and not quiet:
+        from entente.deployment.join import fingerprint
+
+        for name, key in signed.items():
+            console.print(f"signing the key of {name}: {fingerprint(key)}", markup=False)
+    kits = make_kits(federation, out, tuple(renew or ()), signed)
     if as_json:
         print_json({site: str(kit) for site, kit in kits.items()})
         return
@@ -75,6 +89,44 @@ def provision(
             f"Hand each site its own kit over a trusted channel. {out / 'authority'} can issue certificates "
             "and holds the silos' secret: keep it off every site, above all off the coordinator's machine."
         )
+
+
+@app.command()
+def join(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The federation file.")],
+    site: Annotated[str, typer.Option("--site", metavar="NAME", help="This site: a silo, or coordinator.")],
+    out: Annotated[Path, typer.Option("--out", metavar="KIT", help="Folder of this site's kit.")],
+    kit: Annotated[
+        Path | None, typer.Option("--kit", metavar="DIR", help="The kit that the authority sent back.")
+    ] = None,
+    new_key: Annotated[bool, typer.Option("--new-key", help="Make a new key although there is one.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make this site's private key here, and a signing request for the authority; with --kit, finish the kit.
+
+    Example: entente federation join federation.toml --site north --out north
+    """
+    from entente.deployment.join import complete, request
+    from entente.deployment.settings import load_federation
+
+    federation = load_federation(file)
+    if kit is not None:
+        finished = complete(federation, site, out, kit)
+        if as_json:
+            print_json({"kit": str(finished)})
+        else:
+            results().print(f"{finished} is the kit of {site}; try `entente federation check {finished}`")
+        return
+    made = request(federation, site, out, new_key=new_key)
+    if as_json:
+        print_json({str(path): mark for path, mark in made.items()})
+        return
+    for path, mark in made.items():
+        results().print(f"{path}: {mark}", markup=False)
+    remarks(False).print(
+        "Send the request to whoever holds the authority and read the fingerprint out over another channel; "
+        "the private key stays here. Then: join again with --kit and what came back."
+    )
 
 
 @app.command()
@@ -241,17 +293,22 @@ def stop(kit: KitFolder) -> None:
 def revoke(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="The coordinator's kit.")],
     silo: Annotated[str, typer.Argument(metavar="SILO")],
+    serial: Annotated[
+        str | None,
+        typer.Option("--serial", metavar="NUMBER", help="Only the certificate with this serial number."),
+    ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Let it in again.")] = False,
 ) -> None:
-    """Shut a silo out, whatever certificate it shows; the coordinator must be restarted to apply it.
+    """Shut a silo out, whatever certificate it shows, or one of its certificates; it applies at once.
 
-    Example: entente federation revoke kits/coordinator north
+    Example: entente federation revoke kits/coordinator north --serial 81985529216486895
     """
     from entente.deployment.revoke import revoke as shut_out
     from entente.deployment.site import Site
 
-    out = shut_out(Site.load(kit), silo, undo=undo)
-    results().print(f"shut out: {', '.join(out) or 'nobody'}; restart the coordinator to apply it")
+    out = shut_out(Site.load(kit), silo, serial, undo=undo)
+    said = [*sorted(out.names), *(f"{name} (certificate {one})" for one, name in out.serials.items())]
+    results().print(f"shut out: {', '.join(said) or 'nobody'}")
 
 
 @app.command()

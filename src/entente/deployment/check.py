@@ -105,7 +105,8 @@ def _certificate(site: Site, now: datetime) -> Iterator[SiteFinding]:
                 "certificate", "warning", f"the {owner} expires on {end:%Y-%m-%d}: renew it soon"
             )
         else:
-            yield SiteFinding("certificate", "ok", f"the {owner} is valid until {end:%Y-%m-%d}")
+            serial = f" (serial {own.serial_number})" if certificate is own else ""
+            yield SiteFinding("certificate", "ok", f"the {owner}{serial} is valid until {end:%Y-%m-%d}")
 
 
 def _clock(site: Site, now: datetime) -> Iterator[SiteFinding]:

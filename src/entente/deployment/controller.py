@@ -18,14 +18,16 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
+from entente.artifacts import Arrays
 from entente.deployment.executor import HEAD, REASON
-from entente.deployment.job import read_experiment
+from entente.deployment.job import read_experiment, run_name
+from entente.deployment.notary import CertificateNotary
 from entente.deployment.run_job import run_job
 from entente.deployment.site import Site
 from entente.deployment.transport import JobTransport
 from entente.deployment.wire import MODEL, TASK, decode, encode
 from entente.errors import FederationError, RefusedError
-from entente.federation.messages import Reply, Task, ValidateTask, check_sender
+from entente.federation.messages import KeyReply, Reply, Task, TrainTask, ValidateTask, check_sender
 from entente.federation.reply_check import LONGEST_REASON
 from entente.runtime.transport import Answers
 from entente.text import visible
@@ -50,7 +52,8 @@ class CoordinatorController(Controller):  # type: ignore[misc]
         job = fl_ctx.get_job_id()
         site = Site.of_process()
         experiment = read_experiment(Path(fl_ctx.get_engine().get_workspace().get_app_config_dir(job)))
-        phase = run_job(site, experiment, job, FlareTransport(self, site, fl_ctx, abort_signal))
+        transport = FlareTransport(self, site, run_name(experiment), fl_ctx, abort_signal)
+        phase = run_job(site, experiment, job, transport)
         self.log_info(fl_ctx, f"this job is over: {phase}")
 
 
@@ -58,9 +61,15 @@ class FlareTransport(JobTransport):
     """The silos of one FLARE job."""
 
     def __init__(
-        self, controller: CoordinatorController, site: Site, fl_ctx: FLContext, abort_signal: Signal
+        self,
+        controller: CoordinatorController,
+        site: Site,
+        run: str,
+        fl_ctx: FLContext,
+        abort_signal: Signal,
     ) -> None:
         super().__init__(site.kit.federation)
+        self.notary = CertificateNotary(site, run)
         self.controller = controller
         self.site = site
         self.fl_ctx = fl_ctx
@@ -101,8 +110,10 @@ class FlareTransport(JobTransport):
         answers: dict[str, Reply | str] = dict.fromkeys(set(silos) - set(targets), "is not connected")
         lock = threading.Lock()
 
+        base = task.weights if isinstance(task, TrainTask) else None
+
         def received(client_task: ClientTask, fl_ctx: FLContext) -> None:
-            answer = self._read(client_task.client.name, client_task.result)
+            answer = self._read(client_task.client.name, client_task.result, base)
             client_task.result = None
             with lock:
                 answers.setdefault(client_task.client.name, answer)
@@ -134,16 +145,22 @@ class FlareTransport(JobTransport):
                         answers.setdefault(name, "went away")
             time.sleep(POLL)
 
-    def _read(self, name: str, result: Shareable) -> Reply | str:
-        """A silo's reply, or why there is none; whatever it sent, the trouble is its own."""
+    def _read(self, name: str, result: Shareable, base: Arrays | None = None) -> Reply | str:
+        """A silo's reply, or why there is none; whatever it sent, the trouble is its own.
+
+        `base` are the weights that it was sent.
+        """
         try:
             if result.get_return_code(default=ReturnCode.OK) != ReturnCode.OK:
                 reason = result.get_header(REASON) or f"failed ({result.get_return_code()})"
                 return visible(reason, LONGEST_REASON)
-            reply = decode(result, self.site.message_limit)
+            reply = decode(result, self.site.message_limit, base)
             if not isinstance(reply, Reply):
                 raise RefusedError("is not a reply")
             check_sender(reply, name)
+            if isinstance(reply, KeyReply):
+                # Silos would refuse the whole sum for it: whose key is not its own is named here.
+                self.notary.verify(name, reply.key, reply.proof)
             head = result.get_header(HEAD)
             if isinstance(head, str) and re.fullmatch("[0-9a-f]{64}", head):
                 self.heads[name] = head

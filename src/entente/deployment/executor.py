@@ -14,15 +14,18 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from entente.config import Experiment
+from entente.deployment.diagnostics import close_diagnostics
 from entente.deployment.job import config_hash, read_experiment, run_name
 from entente.deployment.memory import SiloMemory
+from entente.deployment.notary import CertificateNotary
+from entente.deployment.process import limit_memory
 from entente.deployment.site import Site
 from entente.deployment.wire import MODEL, decode, encode, size
 from entente.errors import EntenteError, FederationError, RefusedError
-from entente.federation.messages import Reply, Task, ValidateTask
+from entente.federation.messages import Reply, Task, TrainTask, ValidateTask
+from entente.federation.silo import Participant
 from entente.runs.folder import RunFolder
 from entente.runs.records import TrainingRecord
-from entente.runtime.transport import Participant
 
 if TYPE_CHECKING:
     from entente.runtime.assembly import Dataset
@@ -48,6 +51,7 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         if event_type == EventType.START_RUN:
             workspace = fl_ctx.get_engine().get_workspace()
             try:
+                close_diagnostics(fl_ctx.get_engine().get_cell().core_cell)
                 self._build(Path(workspace.get_app_config_dir(fl_ctx.get_job_id())))
             except Exception as error:
                 # The coordinator learns that this silo cannot take part, not what its files look like.
@@ -71,8 +75,10 @@ class SiloExecutor(Executor):  # type: ignore[misc]
             if task_name == MODEL:
                 content = encode(self._receive(task))
             else:
-                self.memory.before(task.id, self.silo)
-                content = encode(self.silo.handle(task))
+                if not self.memory.before(task.id, self.silo):
+                    self.site.audit.append("state-forgotten", task=task.id, kind=task.kind)
+                base = task.weights if isinstance(task, TrainTask) else None
+                content = encode(self.silo.handle(task), base)
                 self.memory.after(task.id, self.silo)
         except EntenteError as error:
             self.site.audit.append("task-refused", task=task_name, reason=str(error))
@@ -94,20 +100,29 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         return reply
 
     def _build(self, config: Path) -> None:
-        from entente.runtime.assembly import load_dataset
+        from entente.federation.aggregators.base import Layout
+        from entente.federation.agreement import AgreedSilo, Agreement
+        from entente.runtime.assembly import load_dataset, make_detector
         from entente.runtime.participants import HONEST
 
+        federation = self.site.kit.federation
         experiment = read_experiment(config)
-        breach = self.site.kit.federation.terms.breach(experiment)
+        breach = federation.terms.breach(experiment)
         if breach:
             raise FederationError(f"breaks the agreed terms: {breach}")
+        limit_memory(federation.terms.memory)
         name, run = self.site.name, run_name(experiment)
         self.site.audit.append("job-started", run=run, config=config_hash(experiment))
         self.folder = RunFolder(self.site.run(run))
         self.memory = SiloMemory(self.folder.path)
         local = self.experiment = self.site.localised(experiment)
         self.dataset = load_dataset(local, [name], home=name)
-        self.silo = HONEST.build(local, self.dataset, name)
+        layout = Layout.of(make_detector(local, self.dataset.shape))
+        self.silo = AgreedSilo(
+            HONEST.build(local, self.dataset, name),
+            Agreement.of(experiment, layout, federation.silos, federation.quorum),
+            CertificateNotary(self.site, run),
+        )
 
     def _receive(self, task: Task) -> Reply:
         """Keep the finished model: this silo's own run folder, with its own threshold, for `detect`."""

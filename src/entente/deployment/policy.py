@@ -17,11 +17,18 @@ CONTROLLER = f"{ROOM}.controller.CoordinatorController"
 EXECUTOR = f"{ROOM}.executor.SiloExecutor"
 VALIDATOR = f"{ROOM}.validator.ConfigurationOnly"
 SUPERVISOR = f"{ROOM}.supervisor.Supervisor"
+DIAGNOSTICS = f"{ROOM}.diagnostics.DiagnosticsOff"
 
+GUARDED = "guarded"
+"""The scheme of our own listener at the coordinator (`guarded_driver`); silos speak plain `tcp` to it."""
+DRIVERS = Path(__file__).parent / "drivers"
+HEARTBEAT = 20
+"""Seconds between two signs of life on a connection that is otherwise silent."""
 HEARTBEAT_TIMEOUT = 30
 """Seconds without a heartbeat after which a silo counts as away (FLARE's own default is 600)."""
 
 ENVIRONMENT = {
+    "NVFLARE_COMM_DRIVER_PATH": str(DRIVERS),
     "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "15",  # a dead silo would hold a finished job for 900 s
     "NVFLARE_DEAD_CLIENT_GRACE_PERIOD": "20",
     "NVFLARE_DEAD_CLIENT_CHECK_LEAD_TIME": "20",
@@ -46,11 +53,14 @@ RIGHTS = (
 
 
 def authorization(coordinator: bool) -> dict[str, Any]:
-    """Rights per role. Only `lead` (the operator) has any; code and shells are for nobody."""
+    """Rights per role. Only `lead` (the operator) has any; code and shells are for nobody.
+
+    At a silo it may start and end jobs; to look around there is the site's own business.
+    """
     nothing = dict.fromkeys(RIGHTS, "none")
-    lead = nothing | {"submit_job": "any", "manage_job": "n:submitter", "view": "any"}
+    lead = nothing | {"submit_job": "any", "manage_job": "n:submitter"}
     if coordinator:
-        lead["operate"] = "o:site"
+        lead |= {"view": "any", "operate": "o:site"}
     return {
         "format_version": "1.0",
         "permissions": {
@@ -145,6 +155,7 @@ def communication(update_limit: float) -> dict[str, Any]:
     """Transport limits; sites never connect to one another directly."""
     return {
         "allow_adhoc_conns": False,
+        "heartbeat_interval": HEARTBEAT,
         "max_message_size": int(update_limit * 1_000_000) + (1 << 20),
         "streaming_max_blob_size": int(update_limit * 1_000_000) + (1 << 20),
     }
@@ -162,11 +173,9 @@ def write_policy(kit: Path, coordinator: bool, update_limit: float) -> None:
     write_json(local / "authorization.json", authorization(coordinator))
     write_json(local / "resources.json", coordinator_resources(kit) if coordinator else silo_resources())
     write_json(local / "comm_config.json", communication(update_limit))
+    own = {"id": "entente", "path": SUPERVISOR if coordinator else DIAGNOSTICS, "args": {}}
+    write_json(local / "entente__p_resources.json", {"components": [own]})
     if coordinator:
-        write_json(
-            local / "entente__p_resources.json",
-            {"components": [{"id": "supervisor", "path": SUPERVISOR, "args": {}}]},
-        )
         operator = kit / "operator" / "startup" / "fed_admin.json"
         admin = json.loads(operator.read_text(encoding="utf-8"))
         admin["admin"]["authenticate_msg_timeout"] = (
@@ -176,4 +185,5 @@ def write_policy(kit: Path, coordinator: bool, update_limit: float) -> None:
         started = startup / "fed_server.json"
         settings = json.loads(started.read_text(encoding="utf-8"))
         settings["servers"][0]["admin_host"] = "127.0.0.1"
+        settings["servers"][0]["service"]["scheme"] = GUARDED
         write_json(started, settings)

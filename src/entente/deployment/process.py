@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -33,6 +34,13 @@ def command(site: Site) -> list[str]:
 
 def environment() -> dict[str, str]:
     return {**ENVIRONMENT, **os.environ}
+
+
+def limit_memory(gigabytes: float) -> None:
+    """From now on this process gets a MemoryError instead of more than so much memory."""
+    ceiling = int(gigabytes * 1e9)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (ceiling if hard < 0 else min(ceiling, hard), hard))
 
 
 def become(site: Site) -> NoReturn:

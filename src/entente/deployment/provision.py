@@ -10,19 +10,22 @@ import json
 import logging
 import secrets
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from entente import __version__
-from entente.artifacts import write_json
+from entente.artifacts import append_line, write_json
 from entente.config import Section
 from entente.deployment.policy import write_policy
 from entente.deployment.require import require_flare
 from entente.deployment.settings import FederationFile, parse_federation
 from entente.errors import ConfigError, DeploymentError
+from entente.text import visible
 
 COORDINATOR = "coordinator"
 SECRET = "host-hash.secret"  # noqa: S105 - a file name
+ISSUED = "issued.jsonl"
 OPERATOR_ROLE = "lead"
 _log = logging.getLogger(__name__)
 
@@ -63,11 +66,17 @@ def load_kit(path: Path) -> Kit:
         ) from error
 
 
-def provision(federation: FederationFile, out: Path, renew: tuple[str, ...] = ()) -> dict[str, Path]:
+def provision(
+    federation: FederationFile,
+    out: Path,
+    renew: tuple[str, ...] = (),
+    requests: Mapping[str, Any] | None = None,
+) -> dict[str, Path]:
     """Make (or make again) the kits of all sites under `out`; returns site -> kit folder.
 
     Certificates and the secret are kept in `out/authority` and used again, so that adding a silo
-    leaves the others' kits valid; sites named in `renew` get a new key and certificate.
+    leaves the others' kits valid; sites named in `renew` get a new key and certificate. `requests` has
+    the public keys of sites that made their own (`read_requests`): their kits hold no private key.
     """
     require_flare()
     unknown = sorted(set(renew) - {COORDINATOR, *federation.silos})
@@ -78,7 +87,7 @@ def provision(federation: FederationFile, out: Path, renew: tuple[str, ...] = ()
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
     _forget(authority / federation.name / "state" / "cert.json", federation, renew)
-    made = _run_provisioner(federation, authority)
+    made = _run_provisioner(federation, authority, requests or {})
     secret = _secret(authority)
     kits: dict[str, Path] = {}
     for site in (COORDINATOR, *federation.silos):
@@ -98,18 +107,61 @@ def provision(federation: FederationFile, out: Path, renew: tuple[str, ...] = ()
             },
         )
         kits[site] = _install(source, out / "kits" / site)
+        _record(authority, site, kits[site])
         write_policy(kits[site], is_coordinator, federation.terms.update_limit)
     shutil.rmtree(made)
-    _make_private(out)
+    make_private(out)
     return kits
 
 
-def _run_provisioner(federation: FederationFile, authority: Path) -> Path:
+def subjects(federation: FederationFile) -> dict[str, str]:
+    """Whom the authority issues certificates for: subject -> the site that holds it."""
+    host, operator = federation.coordinator.host, operator_name(federation.name)
+    return {host: COORDINATOR, operator: COORDINATOR} | {silo: silo for silo in federation.silos}
+
+
+def read_requests(federation: FederationFile, place: Path) -> dict[str, Any]:
+    """The signing requests in a folder (or one file): subject -> public key."""
+    from entente.deployment.authority import read_request
+
+    files = sorted(place.glob("*.csr")) if place.is_dir() else [place]
+    if not files:
+        raise DeploymentError("has no signing request (*.csr)", where=place)
+    known, found = subjects(federation), {}
+    for file in files:
+        name, key = read_request(file)
+        if name not in known:
+            raise DeploymentError(f"is in the name of {visible(name, 80)!r}, who is no site", where=file)
+        if name in found:
+            raise DeploymentError(f"is the second request in the name of {name!r}", where=file)
+        found[name] = key
+    return found
+
+
+def _record(authority: Path, site: str, kit: Path) -> None:
+    """Add what is new in a kit to the list of issued certificates, for whoever has to revoke one."""
+    from cryptography import x509
+
+    path = authority / ISSUED
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    known = {json.loads(line)["serial"] for line in lines}
+    for file in sorted(kit.rglob("*.crt")):
+        certificate = x509.load_pem_x509_certificate(file.read_bytes())
+        serial = str(certificate.serial_number)
+        if serial not in known:
+            end = certificate.not_valid_after_utc.isoformat()
+            own = not file.with_suffix(".key").exists()
+            entry = {"site": site, "file": file.name, "serial": serial, "until": end, "key_made_at_site": own}
+            append_line(path, json.dumps(entry))
+
+
+def _run_provisioner(federation: FederationFile, authority: Path, requests: Mapping[str, Any]) -> Path:
     from nvflare.lighter.entity import Project
-    from nvflare.lighter.impl.cert import CertBuilder
     from nvflare.lighter.impl.static_file import StaticFileBuilder
     from nvflare.lighter.impl.workspace import WorkspaceBuilder
     from nvflare.lighter.provisioner import Provisioner
+
+    from entente.deployment.authority import Authority
 
     project = Project(federation.name, "Entente federation", props={"api_version": 3})
     coordinator = federation.coordinator
@@ -132,7 +184,7 @@ def _run_provisioner(federation: FederationFile, authority: Path) -> Path:
     builders = [
         WorkspaceBuilder(),
         StaticFileBuilder(config_folder="config", scheme="tcp"),
-        CertBuilder(root_valid_days=federation.certificate_days),
+        Authority(federation.certificate_days, requests),
     ]
     context = Provisioner(str(authority), builders).provision(project, logger=_log)
     folder = context.get("current_prod_dir")
@@ -150,12 +202,12 @@ def _forget(state: Path, federation: FederationFile, renew: tuple[str, ...]) -> 
     if not renew or not state.is_file():
         return
     content: dict[str, Any] = json.loads(state.read_text(encoding="utf-8"))
-    for site in renew:
-        if site == COORDINATOR:
-            content.pop(federation.coordinator.host, None)
-            content.pop(operator_name(federation.name), None)
-        else:
-            content.pop(site, None)
+    for subject, site in subjects(federation).items():
+        if site in renew and not content.pop(subject, {"pri_key": "none"})["pri_key"]:
+            raise ConfigError(
+                f"{site} made its own key, so it is renewed with a new request",
+                remedy="`entente federation join --new-key` at the site, then `provision --requests`.",
+            )
     write_json(state, content)
 
 
@@ -180,6 +232,7 @@ def _install(source: Path, target: Path) -> Path:
     for part in sorted(source.iterdir()):
         destination = target / part.name
         if part.is_dir() and destination.exists():
+            _drop_stale_keys(part, destination)
             shutil.copytree(part, destination, dirs_exist_ok=True)
         elif part.is_dir():
             shutil.move(str(part), str(destination))
@@ -188,6 +241,14 @@ def _install(source: Path, target: Path) -> Path:
     return target
 
 
-def _make_private(folder: Path) -> None:
+def _drop_stale_keys(source: Path, target: Path) -> None:
+    """A key made here before the site made its own does not stay beside the site's certificate."""
+    for key in target.rglob("*.key"):
+        fresh = source / key.relative_to(target)
+        if fresh.with_suffix(".crt").exists() and not fresh.exists():
+            key.unlink()
+
+
+def make_private(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)

@@ -1,27 +1,40 @@
-"""Shutting a silo out. FLARE has no revocation list; it refuses silos by name, and so do we."""
+"""Shutting a silo, or one of its certificates, out of the federation; the coordinator's port enforces it."""
 
 from __future__ import annotations
 
-from entente.artifacts import private_files, read_json, write_json
+from entente.artifacts import private_files, write_json
+from entente.deployment.guard import REVOKED, Revoked, read_revoked
 from entente.deployment.site import Site
-from entente.errors import UsageError
-
-FILE = "disabled_clients.json"
+from entente.errors import StorageError, UsageError
 
 
-def revoke(site: Site, silo: str, *, undo: bool = False) -> list[str]:
-    """Refuse (or, with `undo`, admit again) every certificate in `silo`'s name; returns who is shut out.
+def revoke(site: Site, silo: str, serial: str | None = None, *, undo: bool = False) -> Revoked:
+    """Refuse (or, with `undo`, admit again) one certificate of `silo`, or all of them without a serial.
 
-    A silo whose key was stolen comes back under another name, or after the authority was renewed.
+    It applies at once, to connections that are open too. Returns everything that is revoked.
     """
     if not site.kit.is_coordinator:
         raise UsageError("a silo cannot shut out another", where=site.path)
     if silo not in site.kit.federation.silos:
         raise UsageError(f"there is no silo {silo!r}", where=site.path)
-    path = site.path / FILE
-    out = set(read_json(path)["disabled_clients"]) if path.exists() else set()
-    out = out - {silo} if undo else out | {silo}
+    if serial is not None and not (serial.isascii() and serial.isdecimal() and len(serial) <= 60):
+        raise UsageError(
+            f"{serial!r} is not a certificate's serial number",
+            remedy="`entente federation check` shows it in a silo's kit.",
+        )
+    path = site.path / REVOKED
+    try:
+        before = read_revoked(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"is not a list of revoked certificates ({error})", where=path) from error
+    names, serials = set(before.names), dict(before.serials)
+    if serial is None:
+        names = names - {silo} if undo else names | {silo}
+    elif undo:
+        serials.pop(serial, None)
+    else:
+        serials[serial] = silo
     with private_files():
-        write_json(path, {"disabled_clients": sorted(out)})
-    site.audit.append("silo-admitted" if undo else "silo-revoked", silo=silo)
-    return sorted(out)
+        write_json(path, {"names": sorted(names), "serials": serials})
+    site.audit.append("silo-admitted" if undo else "silo-revoked", silo=silo, serial=serial or "all")
+    return Revoked(frozenset(names), serials)

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from entente.config import ChosenAggregation, Experiment, Section, aggregation_options, validation_problems
+from entente.config import (
+    ChosenAggregation,
+    Experiment,
+    Privacy,
+    Section,
+    aggregation_options,
+    validation_problems,
+)
 from entente.errors import ConfigError
 
 SiteName = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$")]
@@ -49,7 +56,31 @@ class Terms(Section):
     """Megabytes a single message may have."""
     secure_sum: bool = True
     """Learn the total host count by a pairwise-masked sum."""
+    max_hosts: int = Field(default=1_000_000, ge=2, le=20_000_000)
+    """The total host count is cut here; silos grow a reference graph of that size."""
+    memory: float = Field(default=16.0, gt=0)
+    """Gigabytes that a silo's job may use."""
+    rounds: int = Field(default=200, ge=1)
+    """Most rounds of a run."""
+    epochs: int = Field(default=10, ge=1)
+    """Most local epochs per round."""
+    shortest_window: float = Field(default=10.0, gt=0)
+    """Least seconds of a window: a short one makes a silo's graph large."""
+    table_size: int = Field(default=1 << 21, ge=16, le=1 << 26)
+    """Most rows of the identity table."""
+    width: int = Field(default=4096, ge=1)
+    """Largest whole number among the detector's options (widths, batches, copies)."""
     aggregation: ChosenAggregation = Field(default_factory=lambda: aggregation_options({}))
+    privacy: Privacy = Privacy(randomness="secret")
+    """Noise on the model that silos get to see; agreed by all, so that nobody can leave it out."""
+
+    @model_validator(mode="after")
+    def _noise_is_secret(self) -> Self:
+        if self.privacy.mechanism == "central" and self.privacy.randomness == "seeded":
+            raise ValueError(
+                'privacy: central noise with a seeded generator can be removed; randomness must be "secret"'
+            )
+        return self
 
     def apply(self, experiment: Experiment) -> Experiment:
         """The experiment with the agreed terms in place of its own."""
@@ -59,23 +90,48 @@ class Terms(Section):
                 "retries": self.retries,
                 "deadline": self.deadline,
                 "secure_sum": self.secure_sum,
+                "max_hosts": self.max_hosts,
                 "aggregation": self.aggregation,
             }
         )
         graph = experiment.graph.model_copy(update={"identity": self.identity})
-        return experiment.model_copy(update={"federation": federation, "graph": graph})
+        return experiment.model_copy(
+            update={"federation": federation, "graph": graph, "privacy": self.privacy}
+        )
+
+    def excess(self, experiment: Experiment) -> str | None:
+        """The first ceiling that `experiment` goes beyond, in words; None if it stays below all."""
+        federation, detector = experiment.federation, experiment.detector
+        asked = [
+            ("federation.rounds", federation.rounds, self.rounds),
+            ("graph.table_size", experiment.graph.table_size, self.table_size),
+        ]
+        if federation.epochs != "auto":  # that is the installed detector's own number
+            asked.append(("federation.epochs", federation.epochs, self.epochs))
+        asked += [
+            (f"detector.{name}", value, self.width)
+            for name, value in detector.model_dump().items()
+            if isinstance(value, int) and not isinstance(value, bool)
+        ]
+        for name, value, most in asked:
+            if value > most:
+                return f"{name} is {value}, the agreed ceiling is {most}"
+        window = experiment.data.window
+        if window < self.shortest_window:
+            return f"data.window is {window:g} s, agreed were {self.shortest_window:g} s or more"
+        return None
 
     def breach(self, experiment: Experiment) -> str | None:
         """The first agreed term that `experiment` does not keep, in words; None if it keeps all."""
         agreed = self.apply(experiment)
-        for section in ("federation", "graph"):
+        for section in ("federation", "graph", "privacy"):
             wanted, given = getattr(agreed, section), getattr(experiment, section)
             for name in type(wanted).model_fields:
                 if getattr(wanted, name) != getattr(given, name):
                     return (
                         f"{section}.{name} is {getattr(given, name)!r}, agreed was {getattr(wanted, name)!r}"
                     )
-        return None
+        return self.excess(experiment)
 
 
 class FederationFile(Section):
@@ -150,9 +206,19 @@ deadline = 3600            # seconds a silo has for one task
 gathering = 300            # seconds a job waits for silos to connect
 update_limit = 256         # megabytes of one message
 secure_sum = true          # the coordinator learns only the sum of host counts
+memory = 16                # gigabytes a silo's job may use
+rounds = 200               # ceilings of what an experiment may ask for
+epochs = 10
+shortest_window = 10       # seconds
+table_size = 2097152       # rows of the identity table
+width = 4096               # largest whole number among the detector's options
 
 [terms.aggregation]
 rule = "entente"
+
+[terms.privacy]
+mechanism = "none"         # none, weak or central noise on the model
+randomness = "secret"      # central noise must not be seeded: whoever knows the seed can remove it
 """
 
 

@@ -18,6 +18,7 @@ from typing import Any, Self
 from entente.artifacts import private_files, read_json, write_json
 from entente.config import Experiment
 from entente.deployment.audit import Audit
+from entente.deployment.guard import REVOKED, Admission
 from entente.deployment.provision import SECRET, Kit, load_kit
 from entente.errors import DeploymentError, StorageError
 
@@ -87,6 +88,11 @@ class Site:
         )
 
     # ---- the coordinator's knowledge ----------------------------------------------------------
+
+    def admission(self, operators: bool) -> Admission:
+        """Who may connect to the coordinator's port: its operator to one, the silos to the other."""
+        names = {self.kit.operator} if operators else self.kit.federation.silos
+        return Admission(frozenset(names), self.path / REVOKED)
 
     def members(self) -> dict[str, dict[str, Any]] | None:
         """Connected silos, each with its session and when last heard of; None if nobody keeps count."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from entente.config import Experiment
+from entente.config import Experiment, Privacy
 from entente.deployment.job import portable, run_name, why_refused, write_job
 from entente.deployment.process import pid_of
 from entente.deployment.session import CONNECT_TIMEOUT, Tell, session, silent
@@ -29,7 +29,19 @@ def prepare(site: Site, experiment: Experiment) -> Experiment:
         )
     if experiment.mode != "federated":
         raise ConfigError('a deployed federation runs mode = "federated" only')
-    return portable(site.kit.federation.terms.apply(experiment))
+    terms = site.kit.federation.terms
+    if "privacy" in experiment.model_fields_set and experiment.privacy != terms.privacy:
+        raise ConfigError(
+            f"[privacy] ({_shown(experiment.privacy)}) is not what was agreed ({_shown(terms.privacy)})",
+            remedy="Take it out of the experiment, or agree on other [terms.privacy] and provision again.",
+        )
+    if excess := terms.excess(experiment):
+        raise ConfigError(f"breaks the agreed terms: {excess}")
+    return portable(terms.apply(experiment))
+
+
+def _shown(privacy: Privacy) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in privacy.model_dump().items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True)

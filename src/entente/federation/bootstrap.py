@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,6 +46,7 @@ class Bootstrap:
         if self._wants_similarity or self._wants_share:
             self._phase = "key" if self._masked else "count"
         self._keys: dict[str, str] = {}
+        self._proofs: dict[str, str] = {}
         self._hosts: int | None = None
         self._similarity: dict[str, float] = {}
         self._share: dict[str, float] = {}
@@ -67,7 +69,7 @@ class Bootstrap:
         if self._phase == "key":
             return KeyTask(task_id)
         if self._phase == "count":
-            return CountTask(task_id, keys=dict(self._keys))
+            return CountTask(task_id, keys=dict(self._keys), proofs=dict(self._proofs))
         return SketchTask(
             task_id,
             similarity=self._wants_similarity,
@@ -89,19 +91,20 @@ class Bootstrap:
 
     def _take_keys(self, replies: Sequence[KeyReply], check: ReplyCheck) -> str | None:
         keys: dict[str, str] = {}
+        proofs: dict[str, str] = {}
         for reply in replies:
             if reply.silo in self._left_out:
                 check.refuse(reply.silo, WITHHELD)
             elif reply.key in keys.values():
                 check.refuse(reply.silo, "public key of another silo")
             else:
-                keys[reply.silo] = reply.key
-        needed = max(self._quorum, min(FEWEST_SILOS, len(self.silos)))
+                keys[reply.silo], proofs[reply.silo] = reply.key, reply.proof
+        needed = fewest_keys(self._quorum, len(self.silos))
         if len(keys) < needed:
             return f"secure sum: {len(keys)} of {len(self.silos)} silos sent a key, {needed} are needed" + (
                 f"; {', '.join(self._left_out)}: {WITHHELD}" if self._left_out else ""
             )
-        self._keys, self._phase = keys, "count"
+        self._keys, self._proofs, self._phase = keys, proofs, "count"
         return None
 
     def _take_counts(self, replies: Sequence[CountReply]) -> str | None:
@@ -109,7 +112,7 @@ class Bootstrap:
         if self._keys and (absent := sorted(set(self._keys) - set(given))):
             # Masks towards a silo that dropped out never cancel: new keys, without it if it stays away, and
             # after `retries` repeats without it even if it comes back.
-            self._keys, self._phase = {}, "key"
+            self._keys, self._proofs, self._phase = {}, {}, "key"
             for name in absent:
                 self._voided[name] = self._voided.get(name, 0) + 1
             return f"secure sum: {', '.join(absent)} sent a key but no count, so the sum is void"
@@ -119,7 +122,7 @@ class Bootstrap:
         plain = not self._keys
         self._hosts = max(1, min(most, total(min(c, most) if plain else c for c in given.values())))
         self._note("count", given)
-        self._keys, self._phase = {}, "sketch"
+        self._keys, self._proofs, self._phase = {}, {}, "sketch"
         return None
 
     def _take_sketches(self, replies: Sequence[SketchReply]) -> str | None:
@@ -194,8 +197,19 @@ class Bootstrap:
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Take over what `state` gave. A sum under way starts anew: silos may have lost their keys."""
         self._phase = "key" if facts["phase"] == "count" and self._masked else facts["phase"]
-        self._keys = {}
+        self._keys, self._proofs = {}, {}
         self._hosts = facts["hosts"]
         self._similarity, self._share = dict(facts["similarity"]), dict(facts["share"])
         self._missing, self._voided = dict(facts["missing"]), dict(facts["voided"])
         self._cut = list(facts["cut"])
+
+
+def fewest_keys(quorum: int, silos: int) -> int:
+    """How many silos a secure sum must have."""
+    return max(quorum, min(FEWEST_SILOS, silos))
+
+
+def reference_seed(seed: int) -> int:
+    """The reference graph's seed is told to every silo; it does not give the run's seed away."""
+    digest = hashlib.sha256(f"entente reference graph {seed}".encode()).digest()
+    return int.from_bytes(digest[:7], "big")

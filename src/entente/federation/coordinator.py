@@ -7,7 +7,6 @@ their replies to `conclude`, until there is no next task.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -22,7 +21,7 @@ from entente.detectors import find
 from entente.errors import FederationError, RefusedError
 from entente.federation.aggregators import build
 from entente.federation.aggregators.base import Contribution, Layout, Vector
-from entente.federation.bootstrap import Bootstrap
+from entente.federation.bootstrap import Bootstrap, reference_seed
 from entente.federation.messages import Reply, Task, TrainTask, Update, ValidateReply, ValidateTask
 from entente.federation.publishing import Publisher
 from entente.federation.records import BootstrapRecord, PrivacyRecord, RoundRecord, RoundScore, SiloRecord
@@ -63,7 +62,7 @@ class Coordinator:
         self._epochs = kind.local_epochs if config.epochs == "auto" else config.epochs
         self._rule = build(config.aggregation, layout, kind.norm_bound)
         self._publisher = Publisher(privacy, self._rule, len(silos), seed)
-        self._bootstrap = Bootstrap(config, self._rule, self.silos, self.quorum, _reference_seed(seed))
+        self._bootstrap = Bootstrap(config, self._rule, self.silos, self.quorum, reference_seed(seed))
         self._selection = Selection(config.patience)
         self._watch = SiloWatch()
         self._shapes = dict(zip(layout.names, layout.shapes, strict=True))
@@ -327,12 +326,6 @@ class Coordinator:
         self._rule.restore(
             {name.removeprefix("rule/"): array for name, array in arrays.items() if name.startswith("rule/")}
         )
-
-
-def _reference_seed(seed: int) -> int:
-    """The reference graph's seed is told to every silo; it does not give the run's seed away."""
-    digest = hashlib.sha256(f"entente reference graph {seed}".encode()).digest()
-    return int.from_bytes(digest[:7], "big")
 
 
 def _reasons(check: ReplyCheck) -> str:

@@ -38,10 +38,14 @@ class KeyTask(Task):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountTask(Task):
-    """Send your host count, masked towards the named silos' public keys (hex); plain if there are none."""
+    """Send your host count, masked towards the named silos' public keys (hex); plain if there are none.
+
+    `proofs` are what the silos sent with their keys, for each other to check.
+    """
 
     kind = "count"
     keys: Mapping[str, str] = field(default_factory=dict)
+    proofs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,8 +99,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyReply(Reply):
+    """A fresh public key, and in a deployment the proof that it is this silo's."""
+
     kind = "key-reply"
     key: str = ""
+    proof: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +152,8 @@ class Update(Reply):
 
 
 Message = Task | Reply
+LONGEST = {"proof": 8192}
+"""Characters of a text field, where it may have more than 1024."""
 LARGEST = 2**64
 """No integer in a message is larger: a masked count is taken modulo this."""
 KINDS: dict[str, type[Task] | type[Reply]] = {
@@ -205,7 +214,7 @@ def _checked(kind: Any, name: str, wanted: str, value: Any) -> Any:
         if math.isfinite(value):
             return float(value)
         raise RefusedError(f"{kind}: field {name!r} is not finite")
-    if wanted == "str" and isinstance(value, str) and len(value) <= 1024:
+    if wanted == "str" and isinstance(value, str) and len(value) <= LONGEST.get(name, 1024):
         return value
     if (
         wanted.startswith("Mapping")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,16 @@ from entente.privacy.secure_sum import Mask
 
 ENOUGH = 100
 """Edges that later windows must have for a validation on them."""
+
+
+class Participant(Protocol):
+    """A silo, honest or not: what a runtime needs of it."""
+
+    def handle(self, task: Task) -> Reply: ...
+
+    def state(self) -> Bundle: ...
+
+    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None: ...
 
 
 class Silo:

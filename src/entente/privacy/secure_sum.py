@@ -4,8 +4,8 @@ Every two silos agree on a secret (X25519) from which HKDF derives one 64-bit ma
 name comes first adds it, the other subtracts it, all modulo 2^64. Masks cancel in the total and hide
 each term. Keys serve for one sum: used twice, two sums over different silos would differ by a count.
 
-Assumed: the coordinator follows the protocol (keys are not authenticated, so one that swaps keys
-could unmask) and at least two other silos do not tell it their masks.
+Assumed: the keys are the silos' own (in a deployment each is signed, and checked before it is used:
+`federation.agreement`) and at least two other silos do not tell the coordinator their masks.
 """
 
 from __future__ import annotations

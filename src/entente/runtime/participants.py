@@ -9,9 +9,8 @@ from typing import Any
 
 from entente.config import Experiment
 from entente.errors import ConfigError
-from entente.federation.silo import Silo
+from entente.federation.silo import Participant, Silo
 from entente.runtime.assembly import Dataset, load_dataset, make_detector
-from entente.runtime.transport import Participant
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
-
-from numpy.typing import NDArray
+from typing import Protocol
 
 from entente.artifacts import Bundle
 from entente.errors import EntenteError
 from entente.federation.messages import Reply, Task
+from entente.federation.silo import Participant
 
 Answers = tuple[list[Reply], dict[str, str]]
 """Every reply, sorted by silo, and the reason for every one that is missing."""
-
-
-class Participant(Protocol):
-    """A silo, honest or not: what a runtime needs of it."""
-
-    def handle(self, task: Task) -> Reply: ...
-
-    def state(self) -> Bundle: ...
-
-    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None: ...
 
 
 class Transport(Protocol):

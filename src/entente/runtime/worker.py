@@ -10,9 +10,9 @@ from entente.artifacts import Bundle, encode_bundle
 from entente.config import load_experiment
 from entente.errors import EntenteError
 from entente.federation.messages import Task, pack, unpack
+from entente.federation.silo import Participant
 from entente.runtime.participants import Participants
 from entente.runtime.processes import receive, send
-from entente.runtime.transport import Participant
 
 
 def main() -> None:
