@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
-EXTRAS := dev,privacy,flare,spark,clickhouse,evtx,service,kafka,pyg,tensorboard,mlflow,docs,notebooks
+EXTRAS := dev,privacy,flare,spark,clickhouse,evtx,service,kafka,pyg,tensorboard,mlflow,docs,notebooks,console
 
 .PHONY: demo test lint docs bench clean
 

@@ -13,7 +13,15 @@ from pathlib import Path
 from vulture import Vulture
 
 ROOT = Path(__file__).parents[1]
-DECORATORS = ["@app.*", "@*.command*", "@*.callback*", "@claims", "@model_validator", "@field_validator"]
+DECORATORS = [
+    "@app.*",
+    "@router.*",
+    "@*.command*",
+    "@*.callback*",
+    "@claims",
+    "@model_validator",
+    "@field_validator",
+]
 NAMES = {
     "pydantic reads it": ["model_config", "moved"],
     "FLARE calls it": [
@@ -42,6 +50,7 @@ NAMES = {
     ],
     "named by the example's own entry points": ["BusySource", "Sentences"],
     "read from a table or a document": ["suppressed_by"],
+    "templates of the console call it": ["by_silo", "globals"],
 }
 TABLES = ("**/records.py", "**/metrics.py", "**/steps.py", "**/options.py")
 """Fields of stored records and of settings are read from files, not from code."""

@@ -21,6 +21,7 @@ COMMANDS = {
     "detect": "Score new events with a trained model and write alerts.",
     "watch": "Run the service: logs as they are written, alerts to your SIEM.",
     "alerts": "Work through the alerts of the service.",
+    "console": "Web pages for analyst and coordinator, on loopback.",
     "report": "One self-contained HTML page about a run.",
     "bench": "Reproduce tables and measure speed.",
     "federation": "A real federation over real machines.",

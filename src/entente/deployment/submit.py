@@ -141,6 +141,16 @@ def follow(site: Site, submission: Submission, watch: Watcher | None = None) -> 
     return table
 
 
+def abort(site: Site, run: Path, connect_timeout: float = CONNECT_TIMEOUT) -> None:
+    """End a run that is under way; its checkpoint stays, so that `submit --resume` goes on from it."""
+    job = RunState(run).read().get("job")
+    if job is None:
+        raise UsageError("no job works on this run", where=run)
+    with session(site, connect_timeout) as flare:
+        flare.abort_job(job)
+    site.audit.append("job-aborted", job=job, run=run.name)
+
+
 def _check_alive(site: Site) -> None:
     if pid_of(site) is None:
         raise DeploymentError(

@@ -22,6 +22,10 @@ REASONS: tuple[Reason, ...] = get_args(Reason)
 LONGEST_NOTE = 10_000
 
 
+class ChangedError(UsageError):
+    """Raised when somebody else changed an alert after it was read."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredAlert:
     """An alert and what people made of it."""
@@ -158,30 +162,69 @@ class AlertStore:
         version: int | None = None,
     ) -> StoredAlert:
         """Set status or assignee. With `version` only if nobody has changed the alert since it was read."""
+        return self.change_all(
+            [name], actor, status=status, reason=reason, assignee=assignee, version=version
+        )[0]
+
+    def change_all(
+        self,
+        names: Sequence[str],
+        actor: str,
+        *,
+        status: Status | None = None,
+        reason: Reason | None = None,
+        assignee: str | None = None,
+        version: int | None = None,
+    ) -> list[StoredAlert]:
+        """`change` for several alerts, all or none; `version` is the sum of theirs when they were read."""
         if (status == "closed") != (reason is not None):
             raise UsageError("an alert is closed with a reason", remedy=f"Reasons: {', '.join(REASONS)}.")
+        said: dict[str, Any] = {}
+        if status is not None:
+            said |= {"status": status, "reason": reason}
+        if assignee is not None:
+            said["assignee"] = assignee or None
         with transaction(self._connection):
-            found = self.get(name)
-            if version is not None and version != found.version:
-                raise UsageError(
-                    f"alert {found.alert.id} was changed by somebody else in the meantime",
-                    remedy="Look at it again.",
-                )
-            said: dict[str, Any] = {}
-            if status is not None:
-                said |= {"status": status, "reason": reason}
-            if assignee is not None:
-                said["assignee"] = assignee or None
-            for column, value in said.items():
-                self._connection.execute(
-                    f"UPDATE alerts SET {column} = ? WHERE id = ?",  # noqa: S608 - three fixed names
-                    (value, found.alert.id),
-                )
+            found = [self.get(name) for name in names]
+            if version is not None and version != sum(one.version for one in found):
+                raise self._changed(found)
+            for one in found:
+                self._set(one.alert.id, actor, "change", said)
+        return [self.get(one.alert.id) for one in found]
+
+    def restore(self, before: Sequence[StoredAlert], actor: str) -> None:
+        """Take one change back: alerts get the status and assignee they had; none if one has moved on."""
+        with transaction(self._connection):
+            found = [self.get(one.alert.id) for one in before]
+            if any(now.version != one.version + 1 for now, one in zip(found, before, strict=True)):
+                raise self._changed(found)
+            for one in before:
+                said = {"status": one.status, "reason": one.reason, "assignee": one.assignee}
+                self._set(one.alert.id, actor, "undo", said)
+
+    def suppress(self, names: Sequence[str], actor: str, rule: str) -> None:
+        """Mark alerts that were raised before their suppression was made."""
+        with transaction(self._connection):
+            for name in names:
+                self._set(self.get(name).alert.id, actor, "suppress", {"suppressed_by": rule})
+
+    def _set(self, ident: str, actor: str, action: str, said: Mapping[str, Any]) -> None:
+        for column, value in said.items():
             self._connection.execute(
-                "UPDATE alerts SET version = version + 1 WHERE id = ?", (found.alert.id,)
+                f"UPDATE alerts SET {column} = ? WHERE id = ?",  # noqa: S608 - four fixed names
+                (value, ident),
             )
-            self._record(actor, "change", found.alert.id, said)
-        return self.get(found.alert.id)
+        self._connection.execute("UPDATE alerts SET version = version + 1 WHERE id = ?", (ident,))
+        self._record(actor, action, ident, said)
+
+    def _changed(self, found: Sequence[StoredAlert]) -> ChangedError:
+        """Who was there in the meantime, and what they did."""
+        last = max((self.history(one.alert.id)[-1:] for one in found), default=[])
+        who = f" by {last[0][1]}" if last else ""
+        said = ", ".join(f"{k} {v}" for k, v in last[0][3].items() if v is not None) if last else ""
+        return ChangedError(
+            f"changed{who} in the meantime" + (f" ({said})" if said else ""), remedy="Look at it again."
+        )
 
     def note(self, name: str, actor: str, text: str) -> None:
         """Add a note to an alert."""

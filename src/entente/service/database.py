@@ -55,7 +55,7 @@ MIGRATIONS: tuple[str, ...] = (
 """Applied in order, each once; `user_version` counts them. Never edit one that was released."""
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, migrations: tuple[str, ...] = MIGRATIONS) -> sqlite3.Connection:
     """Open the database, bring it to this version, and leave it in autocommit mode.
 
     WAL with full synchronisation: what a transaction has committed survives a power cut, and readers (the
@@ -68,10 +68,10 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.row_factory = sqlite3.Row
-        _migrate(connection, path)
+        _migrate(connection, path, migrations)
     except (OSError, sqlite3.Error) as error:
         raise StorageError(
-            f"cannot be opened as the service's database ({error})",
+            f"cannot be opened as a database ({error})",
             where=path,
             remedy="Check permissions and free space, or restore the file from its backup.",
         ) from error
@@ -104,16 +104,16 @@ def set_fact(connection: sqlite3.Connection, name: str, value: str) -> None:
     )
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+def _migrate(connection: sqlite3.Connection, path: Path, migrations: tuple[str, ...]) -> None:
     with transaction(connection):
         present = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if present > len(MIGRATIONS):
+        if present > len(migrations):
             raise StorageError(
-                f"was written by a newer version (schema {present}, this one knows {len(MIGRATIONS)})",
+                f"was written by a newer version (schema {present}, this one knows {len(migrations)})",
                 where=path,
                 remedy="Update entente, or choose another folder.",
             )
-        for number, script in enumerate(MIGRATIONS[present:], start=present + 1):
+        for number, script in enumerate(migrations[present:], start=present + 1):
             for statement in script.split(";"):
                 if statement.strip():
                     connection.execute(statement)
