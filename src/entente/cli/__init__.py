@@ -83,7 +83,10 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         function = name.replace("-", "_")
         module = import_module(f"entente.cli.{function}")
         if hasattr(module, "app"):
-            root.add_typer(module.app, name=name, help=line)
+            if module.app.registered_callback:  # a group that does something by itself says what
+                root.add_typer(module.app, name=name)
+            else:
+                root.add_typer(module.app, name=name, help=line)
         else:
             root.command(name)(getattr(module, function))
     return root

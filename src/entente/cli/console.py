@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from entente.console.access import Gate
     from entente.console.settings import ConsoleSettings
 
-app = typer.Typer(invoke_without_command=True, help="Web pages for analyst and coordinator, on loopback.")
+app = typer.Typer(invoke_without_command=True)
 user_app = typer.Typer(no_args_is_help=True, help="Who may sign in.")
 token_app = typer.Typer(no_args_is_help=True, help="Tokens with which machines use the REST interface.")
 app.add_typer(user_app, name="user")

@@ -24,8 +24,8 @@ from entente.console.people import entity_of
 from entente.console.templating import render
 from entente.detection.explanations import SEVERITIES, TECHNIQUES
 from entente.errors import UsageError
-from entente.report.markup import count
 from entente.service.alerts import REASONS, STATUSES
+from entente.text import count
 
 router = APIRouter(include_in_schema=False)
 PAGE = 50

@@ -13,8 +13,8 @@ from starlette.responses import HTMLResponse
 
 from entente import __version__
 from entente.console.sessions import Principal
-from entente.report.markup import amount, count, moment, number, size, span
-from entente.text import visible
+from entente.report.markup import amount, moment, number, size, span
+from entente.text import count, visible
 
 LONGEST = 400
 """Characters of a name or sentence that a page shows."""
