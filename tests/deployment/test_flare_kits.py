@@ -13,7 +13,7 @@ import pytest
 from entente.config import Experiment
 from entente.deployment import policy
 from entente.deployment.check import check
-from entente.deployment.guard import Identity
+from entente.deployment.guard import Holder
 from entente.deployment.job import APP, portable, run_name, why_refused, write_job
 from entente.deployment.provision import SECRET, load_kit, operator_name, provision
 from entente.deployment.require import require_flare
@@ -342,11 +342,11 @@ def test_a_silo_or_one_certificate_is_shut_out_and_let_in_again(
     site = _copy(kits["coordinator"], tmp_path / "kit")
     gate = site.admission(operators=False)
     assert revoke(site, "west").names == {"west"}
-    assert gate.refusal(Identity("west", "1")) == "its name is revoked"
+    assert gate.refusal(Holder("west", "1")) == "its name is revoked"
     assert not revoke(site, "west", undo=True).names
     assert revoke(site, "west", "7").serials == {"7": "west"}
-    assert "serial 7" in str(gate.refusal(Identity("west", "7")))
-    assert gate.refusal(Identity("west", "8")) is None
+    assert "serial 7" in str(gate.refusal(Holder("west", "7")))
+    assert gate.refusal(Holder("west", "8")) is None
     assert not revoke(site, "west", "7", undo=True).serials
     with pytest.raises(UsageError, match="no silo"):
         revoke(site, "nobody")
@@ -358,10 +358,10 @@ def test_a_silo_or_one_certificate_is_shut_out_and_let_in_again(
 
 def test_each_port_is_for_its_own_certificates(kits: dict[str, Path]) -> None:
     site = Site.load(kits["coordinator"])
-    operator = Identity(site.kit.operator, "1")
+    operator = Holder(site.kit.operator, "1")
     assert site.admission(operators=True).refusal(operator) is None
     assert site.admission(operators=False).refusal(operator) is not None
-    assert site.admission(operators=True).refusal(Identity("west", "1")) is not None
+    assert site.admission(operators=True).refusal(Holder("west", "1")) is not None
 
 
 def test_the_operators_name_is_what_flare_calls_an_address() -> None:

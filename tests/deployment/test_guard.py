@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from entente.deployment.guard import Admission, Identity, Limits, Queue, read_revoked
+from entente.deployment.guard import Admission, Holder, Limits, Queue, read_revoked
 
 pytest.importorskip("nvflare")
 PATIENCE = 30.0
@@ -321,6 +321,6 @@ def test_the_oldest_of_an_address_goes_first_and_then_the_oldest_of_all() -> Non
 
 
 def test_a_certificate_without_one_name_has_none() -> None:
-    assert Identity.of(None) == Identity("", "0")
+    assert Holder.of(None) == Holder("", "0")
     two = {"subject": ((("commonName", "a"),), (("commonName", "b"),)), "serialNumber": "0A"}
-    assert Identity.of(two) == Identity("", "10")
+    assert Holder.of(two) == Holder("", "10")

@@ -44,14 +44,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Holder:
     """What a certificate says of its holder."""
 
     name: str
     serial: str
 
     @classmethod
-    def of(cls, certificate: Mapping[str, Any] | None) -> Identity:
+    def of(cls, certificate: Mapping[str, Any] | None) -> Holder:
         """Of a verified certificate as `ssl` shows it."""
         table = certificate or {}
         names = [v for part in table.get("subject", ()) for k, v in part if k == "commonName"]
@@ -68,7 +68,7 @@ class Admission:
     def revoked(self) -> Revoked:
         return read_revoked(self.revoked_file)
 
-    def refusal(self, identity: Identity) -> str | None:
+    def refusal(self, identity: Holder) -> str | None:
         """Why the holder of this certificate is not let in; None if it is."""
         if identity.name not in self.names:
             return "its name has no business at this port"
@@ -83,7 +83,7 @@ class Revoked:
     serials: Mapping[str, str] = field(default_factory=dict)
     """Serial number -> the name it was issued for."""
 
-    def refusal(self, identity: Identity) -> str | None:
+    def refusal(self, identity: Holder) -> str | None:
         if identity.serial in self.serials:
             return f"its certificate (serial {identity.serial}) is revoked"
         return "its name is revoked" if identity.name in self.names else None

@@ -23,7 +23,7 @@ from nvflare.fuel.f3.drivers.tcp_driver import TcpDriver
 from nvflare.fuel.f3.sfm.constants import Types
 from nvflare.fuel.f3.sfm.prefix import PREFIX_LEN, Prefix
 
-from entente.deployment.guard import Admission, Identity, Limits, Queue
+from entente.deployment.guard import Admission, Holder, Limits, Queue
 from entente.deployment.policy import GUARDED
 from entente.deployment.site import Site
 
@@ -65,7 +65,7 @@ class GuardedServer(ThreadingTCPServer):
             raise CommError(CommError.BAD_CONFIG, "the coordinator listens with mutual TLS only")
         self.waiting = Queue(self.limits.waiting, self.limits.waiting_in_all)
         self.held = Queue(self.limits.held)
-        self._inside: dict[ssl.SSLSocket, Identity] = {}
+        self._inside: dict[ssl.SSLSocket, Holder] = {}
         self._lock = threading.Lock()
         self._told: set[tuple[str, str]] = set()
         params = connector.params
@@ -93,7 +93,7 @@ class GuardedServer(ThreadingTCPServer):
                 secure.do_handshake()
             finally:
                 self.waiting.leave(secure)
-            who = Identity.of(secure.getpeercert())
+            who = Holder.of(secure.getpeercert())
             reason = self.admission.refusal(who)
             if reason:
                 self._tell(address, f"{who.name!r}: {reason}")
@@ -104,7 +104,7 @@ class GuardedServer(ThreadingTCPServer):
         finally:
             secure.close()
 
-    def _hold(self, secure: ssl.SSLSocket, who: Identity) -> None:
+    def _hold(self, secure: ssl.SSLSocket, who: Holder) -> None:
         with self._lock:
             self._inside[secure] = who
         self.held.enter(who.name, secure)

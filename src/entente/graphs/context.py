@@ -72,10 +72,40 @@ class EdgeContext:
         """With only the names that these edges have: what other edges, or later ones, say is not told."""
         return replace(self._each(_compact), last_time=self.last_time)
 
+    def followed_by(self, later: EdgeContext) -> EdgeContext:
+        """The context of these edges and then of others, which may have other names."""
+        parts: dict[str, Any] = {}
+        for field in fields(self):
+            one, two = getattr(self, field.name), getattr(later, field.name)
+            if one is None and two is None:
+                parts[field.name] = None
+            elif isinstance(one, Frequent) or isinstance(two, Frequent):
+                parts[field.name] = _frequent(one, len(self), two, len(later))
+            else:
+                nothing = [np.full(len(part), NOTHING) for part in (self, later)]
+                both = (nothing[0] if one is None else one, nothing[1] if two is None else two)
+                parts[field.name] = np.concatenate(both)
+        return EdgeContext(**parts)
+
     def _each(self, change: Callable[[Any], Any]) -> EdgeContext:
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         changed: dict[str, Any] = {name: None if p is None else change(p) for name, p in parts.items()}
         return EdgeContext(**changed)
+
+
+def _frequent(one: Frequent | None, edges: int, two: Frequent | None, more: int) -> Frequent:
+    """One column of edges followed by the same column of others."""
+    empty = np.empty(0, dtype=np.str_)
+    parts = [
+        part or Frequent(empty, np.full((count, 0), NOTHING, dtype=np.int32), np.zeros(count, dtype=np.int32))
+        for part, count in ((one, edges), (two, more))
+    ]
+    values = np.unique(np.concatenate([part.values for part in parts if len(part.values)] or [empty]))
+    top = np.full((edges + more, max(part.top.shape[1] for part in parts)), NOTHING, dtype=np.int32)
+    for part, rows in zip(parts, (slice(0, edges), slice(edges, None)), strict=True):
+        code = np.append(np.searchsorted(values, part.values), NOTHING).astype(np.int32)
+        top[rows, : part.top.shape[1]] = code[part.top]
+    return Frequent(values, top, np.concatenate([part.distinct for part in parts]))
 
 
 def _compact(part: Any) -> Any:

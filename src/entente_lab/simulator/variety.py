@@ -12,12 +12,17 @@ SPREAD = 2.0
 
 
 def varied_company(
-    seed: int, *, days: float | None = None, hosts: tuple[int, int] = (100, 1500)
+    seed: int,
+    *,
+    days: float | None = None,
+    hosts: tuple[int, int] = (100, 1500),
+    red_teams: tuple[str, ...] | None = None,
 ) -> SimulationConfig:
     """A company drawn by its seed, for models that shall fit more than one kind of company.
 
     One in four is classic, the others lifelike with every parameter drawn; one to eight sites, hosts
-    log-uniform, 6 to 14 days unless told, half to twice the activity and novelty, one red team of any style.
+    log-uniform, 6 to 14 days unless told, half to twice the activity and novelty, one red team of any style
+    unless told.
     """
     rng = np.random.default_rng([seed, 2001])
     size = round(_log_uniform(rng, *hosts))
@@ -38,7 +43,7 @@ def varied_company(
         seed=seed,
         activity=activity,
         novelty=novelty,
-        red_teams=(style,),
+        red_teams=(style,) if red_teams is None else red_teams,
         preset=preset,
         life=Life(**life) if preset == "lifelike" else Life(),
     )

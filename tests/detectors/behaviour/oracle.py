@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from entente.detectors.behaviour.accounts import KINDS, OF_ACCOUNT, fingerprint
 from entente.detectors.behaviour.memory import BURST, CLASSES, FADING, HOUR, LEARNING, MOST_WINDOWS
 from entente.graphs.temporal import TemporalGraph
 
@@ -32,7 +33,8 @@ class Oracle:
             "in": defaultdict(float),
         }
         self.moves = [[0.0] * CLASSES for _ in range(CLASSES)]
-        self.novelty, self.windows = 0.0, 0.0
+        self.novelty, self.windows, self.large, self.sudden = 0.0, 0.0, 0.0, 0.0
+        self.accounts = AccountOracle()
 
     def targets(self, host: int) -> int:
         return sum(a == host for a, _ in self.pair)
@@ -47,7 +49,9 @@ class Oracle:
             part = slice(int(graph.offsets[t]), int(graph.offsets[t + 1]))
             edges = list(zip(graph.src[part].tolist(), graph.dst[part].tolist(), strict=True))
             hour = (graph.start + t * graph.width) // HOUR % 24
-            rows += self.window(t, hour, hours, edges)
+            described = self.window(t, hour, hours, edges)
+            context = self.accounts.window(t, hours, graph, part, edges)
+            rows += [row | more for row, more in zip(described, context, strict=True)]
         return rows
 
     def window(self, t: int, hour: int, hours: float, edges: list[tuple[int, int]]) -> list[dict[str, float]]:
@@ -57,6 +61,8 @@ class Oracle:
         self.moves = [[value * 2.0 ** (-hours / 336.0) for value in row] for row in self.moves]
         self.novelty *= 2.0 ** (-hours / 96.0)
         self.windows *= 2.0 ** (-hours / 96.0)
+        self.large *= 2.0 ** (-hours / 96.0)
+        self.sudden *= 2.0 ** (-hours / 96.0)
         worth = 1.0 - 2.0 ** (-(t + 1) * hours / LEARNING)
         new = [edge for edge in edges if edge not in self.pair]
         now: dict[str, Any] = {
@@ -93,6 +99,34 @@ class Oracle:
         around = sum(day[(hour + step) % 24] for step in (-1, 0, 1)) / 3.0
         return (around + 0.25) / (sum(day) / 24.0 + 0.25)
 
+    def latest(self, a: int, now: dict[str, Any]) -> set[int]:
+        """What a has turned to within four hours, this window included; nothing if these are too few."""
+        if not now["new_out"][a] or now["new_out"][a] + self.sums["new_4"][a] < 3:
+            return set()
+        since = now["t"] - round(4.0 / now["hours"])
+        found = {b for (x, b), pair in self.pair.items() if x == a and pair["first"] >= since}
+        found |= {b for x, b in now["new"] if x == a}
+        return found if len(found) >= 3 else set()
+
+    def kin(self, a: int, latest: set[int], into: bool) -> tuple[float, int]:
+        """The largest surprise that these targets share a partner, and that partner."""
+        pairs = {(y, x) for x, y in self.pair} if into else set(self.pair)
+        popular, acting = (self.targets, self.sources) if into else (self.sources, self.targets)
+        hosts = {host for pair in self.pair for host in pair}
+        active = sum(acting(host) > 0 for host in hosts)
+        best = (0.0, -1)
+        for s in sorted({s for b, s in pairs if b in latest and s != a}):
+            count = sum((b, s) in pairs for b in latest)
+            if count >= 2:
+                chance = min((popular(s) + 1.0) / (active + 2.0), 0.999)
+                share = count / len(latest)
+                rest = max(1.0 - share, 1e-12)
+                gain = share * math.log(share / chance) + rest * math.log(rest / (1.0 - chance))
+                gain = gain if share > chance else 0.0
+                if gain > best[0] + 1e-12 or best[1] < 0:
+                    best = (gain, s)
+        return best
+
     def edge(self, a: int, b: int, now: dict[str, Any]) -> dict[str, float]:
         t, hours, worth, s = now["t"], now["hours"], now["worth"], self.sums
         pair = self.pair.get((a, b))
@@ -103,7 +137,16 @@ class Oracle:
         kind = degree_class(self.sources(b))
         targets_now = sum(x == a for x, _ in now["edges"])
         never = 1 << 30
+        latest = self.latest(a, now)
+        out, by_out = self.kin(a, latest, False)
+        into, by_in = self.kin(a, latest, True)
+        days = max(self.windows, 1.0) * hours / 24.0
         return {
+            "kin_out": out,
+            "kin_in": into,
+            "kin_b": float((b, by_out) in self.pair or (by_in, b) in self.pair),
+            "silo_large": self.large / days,
+            "silo_sudden": self.sudden / days,
             "new": float(pair is None),
             "pair_windows": 0.0 if pair is None else pair["windows"],
             "pair_rest": 1e4 if pair is None else (t - pair["last"]) * hours,
@@ -164,6 +207,9 @@ class Oracle:
             )
             pair["windows"] = min(pair["windows"] + 1, MOST_WINDOWS)
             pair["last"] = t
+        for host, count in now["new_out"].items():
+            self.large += worth * (count >= 8)
+            self.sudden += worth * (count >= 8 and s["largest"][host] < 4)
         for (a, b), (kind_a, kind_b) in zip(now["new"], kinds, strict=True):
             self.moves[kind_a][kind_b] += worth
             self.classes[a].add(kind_b)
@@ -174,7 +220,7 @@ class Oracle:
             self.active[host] = min(self.active[host] + 1, MOST_WINDOWS)
         for host in self.first:
             s["exposure_96"][host] += hours
-            for name in ("new_96", "new_24"):
+            for name in ("new_96", "new_24", "new_4"):
                 s[name][host] += worth * now["new_out"][host]
             s["largest"][host] = max(s["largest"][host], worth * now["new_out"][host])
             s["bursts"][host] += worth * (now["new_out"][host] >= BURST)
@@ -195,6 +241,83 @@ class Oracle:
                 )
         self.novelty += worth * len(now["new"])
         self.windows += 1.0
+
+
+class AccountOracle:
+    """Accounts, failures and log-on types, one event column at a time."""
+
+    def __init__(self) -> None:
+        self.use: dict[tuple[str, int], float] = {}
+        self.total: defaultdict[str, float] = defaultdict(float)
+        self.spread: defaultdict[str, float] = defaultdict(float)
+        self.of_host: defaultdict[int, float] = defaultdict(float)
+        self.failures: defaultdict[int, float] = defaultdict(float)
+        self.logons: defaultdict[tuple[int, int], float] = defaultdict(float)
+
+    def window(
+        self, t: int, hours: float, graph: TemporalGraph, part: slice, edges: list[tuple[int, int]]
+    ) -> list[dict[str, float]]:
+        for table, life in (
+            (self.use, 336.0), (self.total, 336.0), (self.spread, 24.0),
+            (self.of_host, 336.0), (self.failures, 24.0), (self.logons, 336.0),
+        ):  # fmt: skip
+            for key in table:
+                table[key] *= 2.0 ** (-hours / life)
+        context = graph.context
+        users = [context.user.of(i) if context and context.user else () for i in range(part.start, part.stop)]
+        failed = [int(context.failures[i]) if context and context.failures is not None else -1
+                  for i in range(part.start, part.stop)]  # fmt: skip
+        kinds = [
+            fingerprint(context.logon.of(i)[0]) % KINDS
+            if context and context.logon and context.logon.of(i)
+            else -1
+            for i in range(part.start, part.stop)
+        ]
+        rows = [
+            self.account(a, names) | self.outcome(a, count) | self.logon(a, kind)
+            for (a, _), names, count, kind in zip(edges, users, failed, kinds, strict=True)
+        ]
+        worth = 1.0 - 2.0 ** (-(t + 1) * hours / LEARNING)
+        for name, a in {(name, a) for (a, _), names in zip(edges, users, strict=True) for name in names}:
+            self.spread[name] += worth * ((name, a) not in self.use)
+            self.use[name, a] = self.use.get((name, a), 0.0) + 1.0
+            self.total[name] += 1.0
+            self.of_host[a] += 1.0
+        for (a, _), count, kind in zip(edges, failed, kinds, strict=True):
+            self.failures[a] += max(count, 0)
+            if kind >= 0:
+                self.logons[kind, a] += 1.0
+        return rows
+
+    def account(self, a: int, names: tuple[str, ...]) -> dict[str, float]:
+        if not names:
+            return {"has_user": 0.0} | dict.fromkeys(OF_ACCOUNT, math.nan)
+        name = min(names, key=lambda name: self.use.get((name, a), -1.0))
+        used = self.use.get((name, a), 0.0)
+        hosts = sum(other == name for other, _ in self.use)
+        return {
+            "has_user": 1.0,
+            "u_new": float((name, a) not in self.use),
+            "u_unknown": float(hosts == 0),
+            "u_share": (used + 0.1) / (self.total[name] + 1.0),
+            "u_hosts": hosts,
+            "u_spread": self.spread[name],
+            "u_main": (used + 0.1) / (self.of_host[a] + 1.0),
+            "a_accounts": sum(host == a for _, host in self.use),
+        }
+
+    def outcome(self, a: int, count: int) -> dict[str, float]:
+        if count < 0:
+            return {"has_outcome": 0.0, "failed": math.nan, "a_failures": math.nan}
+        return {"has_outcome": 1.0, "failed": count, "a_failures": self.failures[a] + count}
+
+    def logon(self, a: int, kind: int) -> dict[str, float]:
+        if kind < 0:
+            return {"has_logon": 0.0, "logon_odd": math.nan}
+        general = [0.1 + sum(v for (k, _), v in self.logons.items() if k == g) for g in range(KINDS)]
+        own = [self.logons[k, a] for k in range(KINDS)]
+        odd = -math.log((own[kind] + general[kind] / sum(general)) / (sum(own) + 1.0))
+        return {"has_logon": 1.0, "logon_odd": odd}
 
 
 def table(rows: list[dict[str, float]], names: tuple[str, ...]) -> np.ndarray[Any, Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entente.detectors.behaviour.injection import Injector, Recipe
+from entente.detectors.behaviour.injection.campaigns import Recipe
+from entente.detectors.behaviour.injection.replica import WORK, Injector
 from entente.detectors.behaviour.memory import pair_keys
+from entente.graphs.context import NOTHING
 
-from .graphs import graph_of, history
+from .graphs import graph_of, history, with_context
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +19,7 @@ def graph():
 
 
 def test_the_silos_own_edges_are_all_there_and_unchanged(graph):
-    replica = Injector(graph, 48).draw(np.random.default_rng(0))
+    replica = Injector(graph, 48, Recipe(work=False)).draw(np.random.default_rng(0))
     own = replica.graph.select(replica.campaign == 0)
     assert np.array_equal(own.src, graph.src)
     assert np.array_equal(own.dst, graph.dst)
@@ -81,3 +83,32 @@ def test_a_history_too_small_for_a_campaign_stays_as_it_is():
     replica = Injector(tiny, 2).draw(np.random.default_rng(0))
     assert replica.graph.num_edges == 2
     assert not replica.campaign.any()
+
+
+def test_benign_work_is_everyday_traffic_of_the_whole_history(graph):
+    injector = Injector(graph, 48)
+    replicas = [injector.draw(np.random.default_rng(seed)) for seed in range(12)]
+    added = [int((replica.campaign == WORK).sum()) for replica in replicas]
+    assert min(added) == 0  # some companies have none of it
+    assert max(added) > 50
+    busiest = replicas[int(np.argmax(added))]
+    known = np.isin(pair_keys(busiest.graph.src, busiest.graph.dst), injector.history.known)
+    early = busiest.graph.window_of_edge() < 48
+    assert (~known & early & (busiest.campaign == WORK)).any()
+
+
+def test_campaigns_and_work_act_under_accounts_where_the_log_has_them(graph):
+    injector = Injector(with_context(graph), 48)
+    contexts = [injector.draw(np.random.default_rng(seed)).graph.context for seed in range(20)]
+    hidden = [context.user is None for context in contexts]
+    assert 2 <= sum(hidden) <= 16
+    for context in contexts:
+        if context.user is not None:
+            assert (context.user.top[:, 0] != NOTHING).mean() > 0.85
+            assert any("stranger" in str(name) for name in context.user.values[-1:])
+        if context.failures is not None:
+            assert (context.failures > 0).any()
+
+
+def test_a_history_without_accounts_gets_none(graph):
+    assert Injector(graph, 48).draw(np.random.default_rng(0)).graph.context is None

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from entente.detectors.base import Candidates, GraphShape, State, Training, Validation
+from entente.detectors.behaviour.base_model import base_weights
 from entente.detectors.behaviour.features import COLUMN, describe, scaled
 from entente.detectors.behaviour.fitting import Fit, Fitter
-from entente.detectors.behaviour.injection import Recipe
+from entente.detectors.behaviour.injection.campaigns import Recipe
 from entente.detectors.behaviour.memory import Memory
 from entente.detectors.behaviour.network import Forward, Network
 from entente.detectors.behaviour.options import BehaviourOptions
@@ -32,6 +34,8 @@ Float64 = NDArray[np.float64]
 
 LOG = logging.getLogger(__name__)
 
+HIDDEN = 0.25
+"""Chance of each feature to be hidden from the network in training."""
 HELD_OUT = 0.1
 """Share of the training windows, the last ones, that validate a model where there are no later ones."""
 VALIDATION_REPLICAS = 4
@@ -45,12 +49,15 @@ TRAIN, VALIDATE = 1, 2  # purposes of drawing campaigns
 class Behaviour(NeuralDetector):
     name = "behaviour"
     summary = "Small network over a silo's own counts, trained on campaigns injected into its history."
-    local_epochs = 2
+    local_epochs = 1
+    reads_context = True
     Options = BehaviourOptions
     config: BehaviourOptions
 
     def __init__(self, config: BehaviourOptions, shape: GraphShape, seed: int) -> None:
         super().__init__(config, shape, seed, lambda: Network(config.hidden))
+        if config.start == "base":
+            self.load_weights(base_weights())
         self._recipe = Recipe()
         self._examples: tuple[TemporalGraph, Examples] | None = None
         self._cut: tuple[TemporalGraph, TemporalGraph, TemporalGraph] | None = None
@@ -64,6 +71,10 @@ class Behaviour(NeuralDetector):
             for part, layers in parts.items()
         }
 
+    def _seen(self, graph: TemporalGraph) -> TemporalGraph:
+        """The graph as this detector is to look at it."""
+        return graph if self.config.accounts else replace(graph, context=None)
+
     # ---- training --------------------------------------------------------------------------
 
     def train(
@@ -75,23 +86,29 @@ class Behaviour(NeuralDetector):
         if not examples.positive.any():
             return Training(0.0, 0, time.perf_counter() - began)
         with one_thread():
-            loss = self._fit(examples, epochs, rng, proximal)
+            loss = self.fit(examples, epochs, rng, proximal)
         return Training(loss, graph.num_edges, time.perf_counter() - began)
 
     def _training_examples(self, graph: TemporalGraph) -> Examples:
         """Drawn once per history and kept between rounds; never sent."""
         if self._examples is None or self._examples[0] is not graph:
             first = round(graph.num_windows * WARM_UP)
-            drawn = draw_examples(graph, first, self.config.replicas, graph_seed(graph, TRAIN), self._recipe)
+            drawn = draw_examples(
+                self._seen(graph), first, self.config.replicas, graph_seed(graph, TRAIN), self._recipe
+            )
             self._examples = (graph, drawn)
         return self._examples[1]
 
-    def _fit(self, examples: Examples, epochs: int, rng: np.random.Generator, proximal: float) -> float:
+    def fit(self, examples: Examples, epochs: int, rng: np.random.Generator, proximal: float = 0.0) -> float:
+        """Train on examples; the mean loss of one in the last pass."""
         fitter = Fitter(self.weights(), self.optimiser_state())
-        loss = fitter.fit(examples, Fit(epochs, self.config.batch, self.config.lr, proximal), rng)
+        loss = fitter.fit(examples, self._plan(epochs, proximal), rng)
         self.load_weights(fitter.weights())
         self.load_optimiser_state(fitter.memory())
         return loss
+
+    def _plan(self, epochs: int, proximal: float) -> Fit:
+        return Fit(epochs, self.config.batch, self.config.lr, proximal, HIDDEN)
 
     # ---- validation ------------------------------------------------------------------------
 
@@ -109,7 +126,7 @@ class Behaviour(NeuralDetector):
         """AP and AUC of injected campaigns in the windows of `later` against the edges there."""
         known = self._held_out
         if known is None or known[0] is not graph or known[1] is not later:
-            whole = joined(graph, later)
+            whole = joined(self._seen(graph), self._seen(later))
             drawn = draw_examples(
                 whole, graph.num_windows, VALIDATION_REPLICAS, graph_seed(whole, VALIDATE), self._recipe
             )
@@ -130,6 +147,7 @@ class Behaviour(NeuralDetector):
         self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
     ) -> tuple[Float32, State]:
         _check(graph)
+        graph = self._seen(graph)
         walk = _Walk(graph, state, Forward(self.weights()))
         scores = [walk.score(first, last, candidates) for first, last in _blocks(graph)]
         if walk.short:
@@ -138,6 +156,7 @@ class Behaviour(NeuralDetector):
 
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
         _check(graph)
+        graph = self._seen(graph)
         forward = Forward(self.weights())
         walk, said = _Walk(graph, state, forward), [""] * len(edges)
         for first, last in _blocks(graph):

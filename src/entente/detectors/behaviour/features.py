@@ -8,7 +8,7 @@ An edge's features know the windows before its own and its own window, nothing l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,24 @@ FEATURES = (
     Feature("hour_a", "habit", "ratio", 0.1, 0.5),
     Feature("hour_b", "habit", "ratio", 0.0, 0.4),
     Feature("others", "silo", "ratio", -0.2, 1.0),
+    Feature("silo_large", "silo", "count", 0.7, 0.8),
+    Feature("silo_sudden", "silo", "count", 0.4, 0.6),
+    Feature("kin_out", "kin", "plain", 0.5, 0.8),
+    Feature("kin_in", "kin", "plain", 0.5, 0.8),
+    Feature("kin_b", "kin", "plain", 0.2, 0.5),
+    Feature("has_user", "account", "plain", 0.5, 0.5),
+    Feature("u_new", "account", "plain", 0.05, 0.3),
+    Feature("u_unknown", "account", "plain", 0.02, 0.2),
+    Feature("u_share", "account", "ratio", -0.7, 1.3),
+    Feature("u_hosts", "account", "count", 1.1, 0.8),
+    Feature("u_spread", "account", "count", 0.2, 0.5),
+    Feature("u_main", "account", "ratio", -0.7, 1.3),
+    Feature("a_accounts", "account", "count", 1.0, 0.6),
+    Feature("has_outcome", "outcome", "plain", 0.5, 0.5),
+    Feature("failed", "outcome", "count", 0.05, 0.3),
+    Feature("a_failures", "outcome", "count", 0.3, 0.6),
+    Feature("has_logon", "outcome", "plain", 0.5, 0.5),
+    Feature("logon_odd", "outcome", "plain", 0.8, 1.0),
 )
 NAMES = tuple(feature.name for feature in FEATURES)
 COLUMN = {name: number for number, name in enumerate(NAMES)}
@@ -104,10 +122,13 @@ def describe(
         asked = _Pairs.of(memory, graph, candidates.src, candidates.dst, offsets)
     for t in range(graph.num_windows):
         part = own.window(t)
+        accounts = memory.accounts
         window = Window(memory, graph.start + t * graph.width, own.src[part], own.dst[part], own.place[part])
-        own.fill(window, part)
+        own.fill(window, part, accounts.values(part, own.src[part]))
         if asked is not None:
-            asked.fill(window, asked.window(t))
+            span = asked.window(t)
+            asked.fill(window, span, accounts.masked(span.stop - span.start))
+        accounts.learn(part, own.src[part], window.number, window.worth)
         window.close()
     nothing = np.zeros((0, len(NAMES)), dtype=np.float32)
     return own.table.T, nothing if asked is None else asked.table.T
@@ -139,10 +160,10 @@ class _Pairs:
     def window(self, t: int) -> slice:
         return slice(int(self.offsets[t]), int(self.offsets[t + 1]))
 
-    def fill(self, window: Window, part: slice) -> None:
+    def fill(self, window: Window, part: slice, context: dict[str, NDArray[Any]]) -> None:
         if part.stop > part.start:
             values = window.values(self.src[part], self.dst[part], self.place[part], self.reverse[part])
-            for name, column in values.items():
+            for name, column in (values | context).items():
                 self.table[COLUMN[name], part] = column
 
 
@@ -159,4 +180,5 @@ def scaled(raw: Float32) -> Float32:
             np.log(np.maximum(column, 1e-4, out=column), out=column)
     table -= _CENTRE
     table /= _SPREAD
-    return np.clip(table, -RANGE, RANGE, out=table)
+    np.clip(table, -RANGE, RANGE, out=table)
+    return np.nan_to_num(table, copy=False)  # masked: as if it were usual

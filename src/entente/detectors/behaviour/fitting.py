@@ -26,12 +26,17 @@ FADE, FADE_SQUARES, TINY = 0.9, 0.999, 1e-8  # Adam's usual constants
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a network is trained: passes over the examples, examples per step, Adam's rate, FedProx's mu."""
+    """How a network is trained: passes over the examples, examples per step, Adam's rate, FedProx's mu.
+
+    `hidden` is the chance of each feature of each example to be shown as usual (0). A network that may lean
+    on no single feature carries over from injected campaigns to real ones.
+    """
 
     epochs: int
     batch: int
     lr: float
     proximal: float = 0.0
+    hidden: float = 0.0
 
 
 class Fitter:
@@ -60,7 +65,11 @@ class Fitter:
                 order = torch.from_numpy(rng.permutation(len(examples)))
                 for chosen in torch.split(order, plan.batch):
                     y, w = truth[chosen], weight[chosen]
-                    logit = self._gradient(features[chosen], y, w)
+                    x = features[chosen]
+                    if plan.hidden:
+                        shown = rng.random(x.shape, dtype=np.float32) >= plan.hidden
+                        x = x * torch.from_numpy(shown)
+                    logit = self._gradient(x, y, w)
                     if plan.proximal:
                         self._slope.add_(self._w - anchor, alpha=plan.proximal)
                     self._step(plan.lr)

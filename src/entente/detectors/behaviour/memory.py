@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
+from entente.detectors.behaviour.accounts import Accounts
 from entente.errors import DetectorError
 from entente.graphs.temporal import Int32, Int64, TemporalGraph
 
@@ -40,6 +41,7 @@ FADING = {
     "new_96": 96.0,
     "exposure_96": 96.0,
     "new_24": 24.0,
+    "new_4": 4.0,
     "largest": 168.0,
     "bursts": 336.0,
     "evidence_2": 2.0,
@@ -58,6 +60,8 @@ FADING = {
 DAY = ("hours_out", "hours_in")
 CLASS_HALF_LIFE = 336.0
 NOVELTY_HALF_LIFE = 96.0
+NOVELTY = 4
+"""Of the silo, fading: new pairs, windows, large bursts, large bursts of hosts without the habit."""
 
 
 class Memory:
@@ -95,6 +99,9 @@ class Memory:
         }
         self.moves = state["moves"].copy()
         self.novelty = state["novelty"].copy()
+        self.accounts = Accounts(state, graph, self.nodes, self.hours)
+        self._reverse = np.argsort((self.keys << 32) | (self.keys >> 32), kind="stable")
+        self._targets = self.keys & 0xFFFFFFFF
         self.fade = {name: np.float32(2.0 ** (-self.hours / life)) for name, life in FADING.items()}
 
     @staticmethod
@@ -107,15 +114,15 @@ class Memory:
         state |= {name: np.zeros((24, nodes), dtype=np.float32) for name in DAY}
         state["classes"] = np.zeros(nodes, dtype=np.int32)
         state["moves"] = np.zeros((CLASSES, CLASSES), dtype=np.float64)
-        state["novelty"] = np.zeros(2, dtype=np.float64)
+        state["novelty"] = np.zeros(NOVELTY, dtype=np.float64)
         state["clock"] = np.zeros(3, dtype=np.int64)
-        return state
+        return state | Accounts.empty(nodes)
 
     def state(self) -> Arrays:
         """Everything remembered, pairs in ascending order."""
         seen = self.pair["pair_windows"] > 0
         state: Arrays = {name: values[seen] for name, values in self.pair.items()}
-        state |= self.host
+        state |= self.host | self.accounts.state()
         return state | {
             "pairs": self.keys[seen],
             "moves": self.moves,
@@ -139,13 +146,43 @@ class Memory:
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[place] == keys, place, -1)
 
+    def rows(self, hosts: Int64) -> tuple[Int64, Int64]:
+        """Pairs whose sources are `hosts`: which of them, and where the pair is remembered."""
+        low, high = np.searchsorted(self.keys, (hosts << 32, (hosts + 1) << 32))
+        return _spans(low, high)
+
+    def targets_of(self, hosts: Int64, most: int) -> tuple[Int64, Int64]:
+        """Known targets of hosts, as (which host, target); nothing of a host with more than `most`."""
+        low, high = np.searchsorted(self.keys, (hosts << 32, (hosts + 1) << 32))
+        row, place = _spans(low, np.where(self.host["targets"][hosts] > most, low, high))
+        seen = self.pair["pair_windows"][place] > 0
+        return row[seen], self._targets[place[seen]]
+
+    def sources_of(self, hosts: Int64, most: int) -> tuple[Int64, Int64]:
+        """Known sources of hosts, as (which host, source)."""
+        low = np.searchsorted(self._targets, hosts, "left", self._reverse)
+        high = np.searchsorted(self._targets, hosts, "right", self._reverse)
+        row, at = _spans(low, np.where(self.host["sources"][hosts] > most, low, high))
+        place = self._reverse[at]
+        seen = self.pair["pair_windows"][place] > 0
+        return row[seen], self.keys[place[seen]] >> 32
+
+    def knows(self, src: NDArray[Any], dst: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether each pair is remembered; a host of -1 knows nobody."""
+        place = self.locate(np.maximum(src, 0), np.maximum(dst, 0))
+        if not len(self.keys):
+            return np.zeros(len(place), dtype=bool)
+        return (place >= 0) & (self.pair["pair_windows"][place] > 0) & (src >= 0) & (dst >= 0)
+
     def forget(self, number: int) -> None:
         """Now and then, let go of the pairs that have not been seen for long."""
         every = max(1, round(SWEEP / self.hours))
         if number % every:
             return
+        before = number - round(MEMORY / self.hours)
+        self.accounts.forget(before)
         old = self.pair["pair_windows"] > 0
-        old &= self.pair["pair_last"] < number - round(MEMORY / self.hours)
+        old &= self.pair["pair_last"] < before
         if old.any():
             keys = self.keys[old]
             self.pair["pair_windows"][old] = 0
@@ -156,6 +193,7 @@ class Memory:
         """One window has passed."""
         for name, factor in self.fade.items():
             self.host[name] *= factor
+        self.accounts.fade()
         self.moves *= 2.0 ** (-self.hours / CLASS_HALF_LIFE)
         self.novelty *= 2.0 ** (-self.hours / NOVELTY_HALF_LIFE)
 
@@ -172,6 +210,13 @@ def degree_class(degree: NDArray[Any]) -> NDArray[np.int64]:
         np.int64
     )
     return found
+
+
+def _spans(low: NDArray[np.intp], high: NDArray[np.intp]) -> tuple[Int64, Int64]:
+    """All numbers of all spans low..high-1, as (which span, number)."""
+    length = high - low
+    row = np.repeat(np.arange(len(low)), length)
+    return row, np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length) + low[row]
 
 
 def _padded(values: NDArray[Any], nodes: int, fill: int) -> NDArray[Any]:

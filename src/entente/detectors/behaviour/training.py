@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.detectors.behaviour.features import describe, scaled
-from entente.detectors.behaviour.injection import Injector, Recipe
+from entente.detectors.behaviour.injection.campaigns import Recipe
+from entente.detectors.behaviour.injection.replica import WORK, Injector
 from entente.detectors.behaviour.memory import Memory
 from entente.graphs.temporal import Float32, TemporalGraph
 
 WARM_UP = 0.4
 """Share of the windows, the first ones, that only fill the memory: there everything is new."""
-KNOWN_KEPT = 0.3
+KNOWN_KEPT = 0.12
 """Share of benign edges of known pairs that become examples; each stands for the others."""
+
+WORK_WEIGHT = 0.5
+"""What an edge of benign work that was drawn counts beside one that the log has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +55,12 @@ def draw_examples(
         raw, _ = describe(Memory(Memory.empty(graph.num_nodes), replica.graph), replica.graph)
         campaign, window = replica.campaign, replica.graph.window_of_edge()
         positive = campaign > 0
-        known = ~positive & (raw[:, 0] == 0)
+        known = (campaign == 0) & (raw[:, 0] == 0)
         weight = np.ones(len(campaign), dtype=np.float32)
         weight[known] = 1.0 / KNOWN_KEPT
+        weight[campaign == WORK] = WORK_WEIGHT
         if positive.any():
-            share = 1.0 / np.sqrt(np.bincount(campaign)[campaign[positive]])
+            share = 1.0 / np.sqrt(np.bincount(campaign[positive])[campaign[positive]])
             weight[positive] = share / share.mean()
         chosen = (window >= first) & ~(known & (rng.random(len(campaign)) >= KNOWN_KEPT))
         parts.append(Examples(scaled(raw[chosen]), positive[chosen], weight[chosen]))
@@ -76,6 +81,9 @@ def graph_seed(graph: TemporalGraph, purpose: int) -> np.random.Generator:
 
 def joined(graph: TemporalGraph, later: TemporalGraph) -> TemporalGraph:
     """Two consecutive graphs of one silo as one."""
+    context = None
+    if graph.context is not None and later.context is not None:
+        context = graph.context.followed_by(later.context)
     return TemporalGraph(
         rows=max(graph.rows, later.rows, key=len),
         table_size=graph.table_size,
@@ -86,4 +94,5 @@ def joined(graph: TemporalGraph, later: TemporalGraph) -> TemporalGraph:
         dst=np.concatenate((graph.dst, later.dst)),
         time=np.concatenate((graph.time, later.time)),
         weight=np.concatenate((graph.weight, later.weight)),
+        context=context,
     )

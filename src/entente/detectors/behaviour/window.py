@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from entente.detectors.behaviour.kinship import Kinship
 from entente.detectors.behaviour.memory import BURST, CLASSES, HOUR, MOST_WINDOWS, Memory, degree_class
 from entente.graphs.temporal import Int32
 
@@ -24,6 +25,8 @@ PRIOR_RATE = 0.05
 """New targets an hour, and evidence, of a host that nothing is known of."""
 LEAST = 0.02
 """Added to evidence before it is compared with its usual level."""
+LARGE = 8
+"""New targets in one window from which on a burst is large."""
 DAYS_KEPT = 168.0
 """Half-life in hours of a host's hours of the day."""
 
@@ -59,6 +62,7 @@ class Window:
         rows = memory.moves.sum(axis=1, keepdims=True)
         self.oddity = -np.log((memory.moves + 0.25) / (rows + 0.25 * CLASSES))
         self.odd = np.bincount(a, self.oddity[self.class_a[a], self.class_b[b]], nodes)
+        self.kinship = Kinship(memory, self.number, a, b)
 
     # ---- features --------------------------------------------------------------------------
 
@@ -66,7 +70,8 @@ class Window:
         """Raw values of pairs of this window, by feature."""
         pair = self._of_pair(a, b, place, reverse)
         new = pair["new"]
-        return pair | self._of_hosts(a, b, new) | self._of_burst(a) | self._of_chains(a, b, new)
+        own = pair | self._of_hosts(a, b, new) | self._of_burst(a) | self._of_chains(a, b, new)
+        return own | self.kinship.values(a, b)
 
     def _of_pair(self, a: Int32, b: Int32, place: Places, reverse: Places) -> dict[str, Values]:
         memory, pair = self.memory, self.memory.pair
@@ -89,7 +94,8 @@ class Window:
         host, hours = self.memory.host, self.memory.hours
         targets, sources = host["targets"], host["sources"]
         age = (self.number - host["first_seen"].astype(np.int64)) * hours
-        novelty, windows = self.memory.novelty
+        novelty, windows, large, sudden = self.memory.novelty
+        days = max(windows, 1.0) * hours / 24.0
         kind = self.class_b[b]
         return {
             "b_sources": sources[b],
@@ -111,6 +117,8 @@ class Window:
             "odd_72": host["odd_72"][a] + self.worth * self.odd[a],
             "hour_a": self._habit("hours_out", a),
             "hour_b": self._habit("hours_in", b),
+            "silo_large": np.full(len(a), large / days),
+            "silo_sudden": np.full(len(a), sudden / days),
             "others": (1.0 + len(self.a) - self.new_out[a]) / (1.0 + novelty / max(windows, 1.0)),
         }
 
@@ -156,10 +164,11 @@ class Window:
 
     def _habit(self, name: str, hosts: Int32) -> Values:
         """Activity in this hour and its neighbours against the host's mean hour."""
-        day = self.memory.host[name]
+        each, row = np.unique(hosts, return_inverse=True)
+        day = self.memory.host[name][:, each]
         near = [(self.hour + step) % 24 for step in (-1, 0, 1)]
         around, mean = day[near].sum(axis=0) / 3.0, day.sum(axis=0) / 24.0
-        found: Values = (around[hosts] + 0.25) / (mean[hosts] + 0.25)
+        found: Values = ((around + 0.25) / (mean + 0.25))[row]
         return found
 
     # ---- memory ----------------------------------------------------------------------------
@@ -171,7 +180,11 @@ class Window:
         a, b, hours = self.a, self.b, np.float32(self.memory.hours)
         np.bitwise_or.at(host["classes"], a, (1 << self.class_b[b]).astype(np.int32))
         np.add.at(memory.moves, (self.class_a[a], self.class_b[b]), float(self.worth))
-        memory.novelty += (float(self.worth) * len(a), 1.0)
+        burst = self.new_out >= BURST
+        large = self.new_out >= LARGE
+        sudden = large & (host["largest"] < LARGE / 2)
+        worth = float(self.worth)
+        memory.novelty += (worth * len(a), 1.0, worth * int(large.sum()), worth * int(sudden.sum()))
         memory.edges += len(self.src)
         host["targets"] += self.new_out.astype(np.int32)
         host["sources"] += self.new_in.astype(np.int32)
@@ -183,8 +196,8 @@ class Window:
         np.minimum(host["active"] + out, MOST_WINDOWS, out=host["active"], casting="unsafe")
         host["exposure_96"] += np.where(first >= 0, hours, np.float32(0.0))
         for sums, values in (
-            (("new_96", "new_24"), self.new_out),
-            (("bursts",), self.new_out >= BURST),
+            (("new_96", "new_24", "new_4"), self.new_out),
+            (("bursts",), burst),
             (("evidence_2", "evidence_24", "evidence_72"), self.evidence),
             (("rare_72",), self.rare),
             (("fan_in_96", "fan_in_72"), self.new_in),

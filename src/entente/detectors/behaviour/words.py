@@ -89,6 +89,34 @@ def _silo(raw: Raw, minutes: float) -> str:
     return "while little else is new" if raw["others"] < 0.7 else ""
 
 
+def _kin(raw: Raw, minutes: float) -> str:
+    if raw["new_24"] < 3:
+        return ""
+    if max(raw["kin_out"], raw["kin_in"]) < 0.3:
+        return "its latest targets have nothing in common"
+    return "" if raw["kin_b"] else "the target does not belong to the source's other latest ones"
+
+
+def _account(raw: Raw, minutes: float) -> str:
+    if not raw["has_user"]:
+        return ""
+    if raw["u_unknown"]:
+        return "the account was never used before"
+    if raw["u_new"]:
+        return "the account was never used on the source before"
+    if raw["u_share"] < 0.1:
+        return f"the account is mostly used elsewhere, on {_count(round(raw['u_hosts']), 'host')}"
+    return ""
+
+
+def _outcome(raw: Raw, minutes: float) -> str:
+    if raw["has_outcome"] and raw["failed"] >= 1:
+        return f"{_count(round(raw['failed']), 'attempt')} failed"
+    if raw["has_logon"] and raw["logon_odd"] > 3:
+        return "a kind of log-on that the source hardly ever uses"
+    return ""
+
+
 WORDS: Mapping[str, Callable[[Raw, float], str]] = {
     "pair": _pair,
     "target": _target,
@@ -99,6 +127,9 @@ WORDS: Mapping[str, Callable[[Raw, float], str]] = {
     "class": _class,
     "habit": _habit,
     "silo": _silo,
+    "kin": _kin,
+    "account": _account,
+    "outcome": _outcome,
 }
 
 

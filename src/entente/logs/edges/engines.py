@@ -45,7 +45,7 @@ class TableEngine(ABC):
     def _run(self, expression: Table) -> pa.Table: ...
 
 
-class DuckDB(TableEngine):
+class DuckDBTables(TableEngine):
     name = "duckdb"
     dialect = "duckdb"
 
@@ -73,7 +73,7 @@ class DuckDB(TableEngine):
         return self._connection.sql(to_sql(expression, self.dialect)).to_arrow_table()
 
 
-class Polars(TableEngine):
+class PolarsTables(TableEngine):
     name = "polars"
     dialect = "polars"
     unnest = False
@@ -196,7 +196,7 @@ class Trino(Server):
 
 
 ENGINES: dict[str, type[TableEngine]] = {
-    engine.name: engine for engine in (DuckDB, Polars, Spark, ClickHouse, Trino)
+    engine.name: engine for engine in (DuckDBTables, PolarsTables, Spark, ClickHouse, Trino)
 }
 
 

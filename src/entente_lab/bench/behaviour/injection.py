@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from entente.detectors.behaviour import detector
-from entente.detectors.behaviour.injection import Injector, Recipe
+from entente.detectors.behaviour.injection.campaigns import Campaigns, Recipe
 from entente_lab.bench.behaviour.shared import replaced
 
 
@@ -26,22 +26,22 @@ def recipe_of(changes: Mapping[str, Any]) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(replaced(detector, "Recipe", partial(Recipe, **own)))
         if targets == "uniform":
-            stack.enter_context(replaced(Injector, "_target", _any_host))
+            stack.enter_context(replaced(Campaigns, "_target", _any_host))
         if pace is not None:
-            stack.enter_context(replaced(Injector, "_moments", _hurried(pace)))
+            stack.enter_context(replaced(Campaigns, "_moments", _hurried(pace)))
         yield
 
 
-def _any_host(self: Injector, rng: np.random.Generator, source: int, kind: int, power: float) -> int:
-    return int(rng.choice(self.hosts))
+def _any_host(self: Campaigns, rng: np.random.Generator, source: int, kind: int, power: float) -> int:
+    return int(rng.choice(self.history.hosts))
 
 
 def _hurried(hours: float) -> Any:
-    moments = Injector._moments
+    moments = Campaigns._moments
 
     def within(
-        self: Injector, rng: np.random.Generator, source: int, begin: int, length: int, size: int
+        self: Campaigns, rng: np.random.Generator, source: int, begin: int, length: int, size: int
     ) -> Any:
-        return moments(self, rng, source, begin, min(length, max(1, round(hours / self.hours))), size)
+        return moments(self, rng, source, begin, min(length, max(1, round(hours / self.history.hours))), size)
 
     return within

@@ -86,6 +86,9 @@ INJECTION: Mapping[str, Mapping[str, Any]] = {
     "repeats: none": {"repeats": 0.0},
     "targets: uniform": {"targets": "uniform"},
     "pace: within two hours": {"pace": 2.0},
+    "accounts: each host's own": {"accounts": (1.0, 0.0, 0.0)},
+    "failures: none": {"failing": 0.0},
+    "benign work: none": {"work": False},
 }
 INJECTION_LINES = {name: Line(recipe=recipe) for name, recipe in INJECTION.items()}
 

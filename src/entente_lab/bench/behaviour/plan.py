@@ -21,6 +21,8 @@ KS = (3, 4, 5, 10, 20)
 QUICK_K = (4,)
 ROUNDS = 15
 DATASETS = ("simulated", "lanl-replay")
+FILLED_IN = ("lanl-replay",)
+"""Data whose accounts follow from the hosts, so that a red team's would give it away."""
 FOUR = ("cheats", "features", "injection")
 """Parts that are run with four silos only."""
 COMPARED = (3, 5, 10)
@@ -70,7 +72,7 @@ def _silos_of(part: str, ks: Sequence[int]) -> Sequence[int]:
 def _cell(name: str, part: str, k: int, seed: int, prepared: Prepared) -> Cell:
     methods = [*PARTS[part], *(BASELINES if part == "clean" else ())]
     return Cell(
-        prepared.experiment(seed=seed, federation={"rounds": ROUNDS}, detector={"name": "behaviour"}),
+        prepared.experiment(seed=seed, federation={"rounds": ROUNDS}, detector=_detector(name)),
         prepared.hash,
         {"dataset": name, "k": k, "part": part, "seed": seed},
         {"part": part, "methods": methods},
@@ -81,7 +83,7 @@ def _cell(name: str, part: str, k: int, seed: int, prepared: Prepared) -> Cell:
 def _pooled(name: str, seed: int, prepared: Mapping[int, Prepared]) -> Cell:
     """One cell for all K: the model is the same, only what silos see of its scores differs."""
     first = next(iter(prepared.values()))
-    own = first.experiment(seed=seed, federation={"rounds": ROUNDS}, detector={"name": "behaviour"})
+    own = first.experiment(seed=seed, federation={"rounds": ROUNDS}, detector=_detector(name))
     whole = " ".join(part.hash for part in prepared.values())
     return Cell(
         change(own, {"mode": "non-fl"}),
@@ -90,6 +92,10 @@ def _pooled(name: str, seed: int, prepared: Mapping[int, Prepared]) -> Cell:
         {"ks": list(prepared)},
         POOL,
     )
+
+
+def _detector(dataset: str) -> dict[str, Any]:
+    return {"name": "behaviour", "accounts": dataset not in FILLED_IN}
 
 
 def _about(prepared: Prepared) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from entente.detectors.baselines import evidence
 from entente.detectors.behaviour import detector, features, training
+from entente.detectors.behaviour.accounts import Accounts
 
 
 @dataclass(slots=True)
@@ -112,6 +113,8 @@ def _add(digest: Any, value: Any) -> None:
         _add(digest, [getattr(value, field.name) for field in fields(value)])
     elif isinstance(value, dict):
         _add(digest, sorted(value.items()))
+    elif isinstance(value, Accounts):
+        _add(digest, vars(value))
     elif isinstance(value, (list, tuple)):
         for item in value:
             _add(digest, item)
