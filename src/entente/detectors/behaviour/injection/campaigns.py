@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from entente.detectors.behaviour.injection.history import Contacts, Past, Ints, log_uniform
+from entente.detectors.behaviour.injection.history import Contacts, Ints, Past, log_uniform
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from entente.detectors.behaviour.injection.campaigns import STRANGER, Campaigns, Recipe
-from entente.detectors.behaviour.injection.history import Contacts, Past, Ints
+from entente.detectors.behaviour.injection.history import Contacts, Ints, Past
 from entente.detectors.behaviour.injection.work import Work, visitors
 from entente.graphs.context import NOTHING, EdgeContext, Frequent
 from entente.graphs.temporal import Int32, TemporalGraph

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from entente.detectors.behaviour.injection.history import Contacts, Past, Ints, log_uniform
+from entente.detectors.behaviour.injection.history import Contacts, Ints, Past, log_uniform
 
 DAY = 24.0
 
