@@ -19,7 +19,7 @@ WARM_UP = 0.4
 KNOWN_KEPT = 0.12
 """Share of benign edges of known pairs that become examples; each stands for the others."""
 
-WORK_WEIGHT = 0.5
+WORK_WEIGHT = 0.2
 """What an edge of benign work that was drawn counts beside one that the log has."""
 
 
