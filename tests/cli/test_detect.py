@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from entente.cli import main
 from entente.config import parse_experiment
-from entente.logs.events import write_events
+from entente.logs.events import load_events, write_events
 from entente.logs.schema import MICROSECONDS
 from entente.runs.folder import RunFolder
 from entente.runtime.local import train
@@ -72,17 +73,82 @@ def test_alerts_are_written_and_the_next_call_finds_nothing_and_succeeds(call: C
     assert json.loads(first.stdout)["alerts"] == alerts(tmp_path / "a") == 4
     second = call("--out", str(tmp_path / "b"), *state)
     assert second.exit_code == 0
-    assert "no event after 1970-01-05 00:00:00 UTC" in second.stdout
+    assert "no window is complete after 1970-01-04 23:00:00 UTC" in second.stdout
+    assert "6 events from 1970-01-04 23:00:00 UTC on wait" in second.stdout
     assert alerts(tmp_path / "b") == 0
 
 
-def test_a_log_that_ends_within_a_window_says_what_will_not_be_scored(
+def some(table: pa.Table, *chosen: bool) -> pa.Table:
+    return table.filter(pa.array(chosen))
+
+
+def in_turn(call: Call, folder: Path, *logs: pa.Table) -> tuple[list[str], list[dict[str, Any]]]:
+    """The alerts' ids and what was said, of logs that are read one after the other."""
+    ids, said = [], []
+    for number, log in enumerate(logs):
+        write_events(log, folder / f"log{number}")
+        out = folder / f"alerts{number}"
+        options = ["--out", str(out), "--state", str(folder / "memory"), "--json"]
+        said.append(json.loads(call("--events", str(folder / f"log{number}"), *options).stdout))
+        ids += [json.loads(line)["id"] for line in out.read_text().splitlines()]
+    return ids, said
+
+
+def test_a_log_that_is_cut_within_a_window_loses_no_event_and_no_alert(
     call: Call, folder: Path, tmp_path: Path
 ) -> None:
-    assert "later events" not in call("--out", str(tmp_path / "a")).stdout
-    write_events(events(72, 80, (80 * HOUR + 600, "h0", "h1")), tmp_path / "cut")
-    said = call("--out", str(tmp_path / "b"), "--events", str(tmp_path / "cut")).stdout
-    assert "the log ends at 1970-01-04 08:10:00 UTC, within the window to 1970-01-04 09:00:00 UTC" in said
+    night = load_events(folder / "night")
+    late = events(96, 97).cast(night.select(["time", "src", "dst"]).schema)
+    cut = [time < 75 * HOUR * MICROSECONDS + 2 * MICROSECONDS + 1 for time in night["time"].to_pylist()]
+    (tmp_path / "once").mkdir()
+    all_of_it = pa.concat_tables([night.select(late.column_names), late])
+    whole, (once,) = in_turn(call, tmp_path / "once", all_of_it)
+    parts, (first, second) = in_turn(
+        call,
+        tmp_path,
+        some(night, *cut),
+        pa.concat_tables([some(night, *(not early for early in cut)).select(late.column_names), late]),
+    )
+    assert first["open_since"] == 74 * HOUR * MICROSECONDS  # five minutes after its end are not over yet
+    assert first["waiting"] == 6 + 1 + 1  # an hour's habits, one more, and the first contact of the attack
+    assert sorted(parts) == sorted(whole)
+    edges = [sum(one["edges"] for one in said["silos"].values()) for said in (once, first, second)]
+    assert edges[0] == edges[1] + edges[2]
+
+
+def test_logs_that_overlap_count_an_event_once(call: Call, folder: Path, tmp_path: Path) -> None:
+    night, twice = load_events(folder / "night"), load_events(folder / "night")
+    _, (first, second) = in_turn(call, tmp_path, night, twice)
+    assert first["waiting"] == second["waiting"] == 6
+
+
+def test_an_event_that_is_written_late_is_merged_within_the_lateness_and_counted_beyond(
+    call: Call, tmp_path: Path
+) -> None:
+    within = events(74, 76, (74 * HOUR - 60, "h0", "h3"))
+    beyond = events(76, 77, (73 * HOUR - 60, "h0", "h4"))
+    ids, (first, second, third) = in_turn(call, tmp_path, events(72, 74), within, beyond)
+    assert first["late"] == second["late"] == 0
+    assert third["late"] == 1
+    assert len(ids) == 1  # h0 -> h3
+
+
+def test_one_wrong_clock_does_not_lock_detection_out(call: Call, tmp_path: Path) -> None:
+    """Of 100 rows or more, one in the future is not believed; what is ahead of our clock is set aside."""
+    century = (100 * 365 * 24 * HOUR, "h0", "h3")
+    wrong = events(72, 96, (96 * HOUR + 48 * HOUR, "h1", "h4"), century)
+    later = events(96, 120, (97 * HOUR, "h0", "h2"))
+    ids, (first, second) = in_turn(call, tmp_path, wrong, later)
+    assert first["ahead"] == 1
+    assert first["open_since"] == 95 * HOUR * MICROSECONDS
+    assert second["late"] == 0
+    assert len(ids) == 1
+
+
+def test_without_a_state_the_last_window_is_scored_as_it_is(call: Call, tmp_path: Path) -> None:
+    write_events(events(72, 80, (80 * HOUR + 600, "h0", "h4")), tmp_path / "cut")
+    said = call("--out", str(tmp_path / "b"), "--events", str(tmp_path / "cut"), "--json")
+    assert (json.loads(said.stdout)["alerts"], json.loads(said.stdout)["waiting"]) == (1, 0)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 
 from entente.errors import LogError, StorageError, UsageError
 from entente.logs.events import load_events, read_manifest, scan_events, write_events
-from entente.logs.schema import DAY, EVENT_SCHEMA
+from entente.logs.ingest import Request, ingest
+from entente.logs.schema import DAY, EVENT_SCHEMA, ORIGIN
 
 
 def some_events(rows: int, seed: int = 0, days: int = 3, labels: bool = True) -> pa.Table:
@@ -132,11 +133,23 @@ def test_a_directory_without_outcome_and_logon_is_still_read(tmp_path: Path) -> 
     events = tmp_path / "events"
     write_events(some_events(2000), events)
     as_version_1(events)
-    assert read_manifest(events).missing == ("logon", "outcome")
+    assert read_manifest(events).missing == ("logon", "outcome", "log", "line")
     back = load_events(events)
     assert back.schema.equals(EVENT_SCHEMA)
     assert back["outcome"].null_count == back["logon"].null_count == 2000
     assert load_events(events, encoded=True)["outcome"].null_count == 2000
+    assert load_events(events, ("time", *ORIGIN))["line"].null_count == 2000
+
+
+def test_every_event_says_in_which_line_of_which_log_it_stands(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("time,src,dst\n\n5,a,b\nnot a row\n6,b,c\n")
+    ingest(Request([str(log)], tmp_path / "events"))
+    found = load_events(tmp_path / "events", ("src", *ORIGIN)).to_pylist()
+    assert found == [
+        {"src": "a", "log": str(log), "line": 3},
+        {"src": "b", "log": str(log), "line": 5},
+    ]
 
 
 def test_a_directory_of_an_unknown_version_is_refused_with_the_command_that_renews_it(tmp_path: Path) -> None:

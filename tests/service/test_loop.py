@@ -176,6 +176,30 @@ def test_logs_of_no_use_and_bad_rows_are_counted_with_their_reasons(world: World
     assert any("notes.log" in line for line in world.said)
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_suppression_file_that_is_not_valid_is_named_and_the_rules_before_go_on(
+    world: World, again: bool
+) -> None:
+    file = world.config.folder / "suppressions.toml"
+    file.write_text('[[suppress]]\nid = "known"\nreason = "scanner"\nsrc = "ws-0"\n')
+    world.write(START + 10, START + 800)
+    world.drain()
+    file.write_text("[[suppress]\nid = ")
+    if again:
+        world.start()
+    world.write(START + 1500, START + 3000)
+    world.drain()
+    assert world.count("SELECT count(*) FROM alerts WHERE suppressed_by = 'known'") == 3
+    assert len([line for line in world.said if "suppressions.toml" in line]) == 1
+    assert "go on" in world.engine.problems()[0]
+    file.unlink()
+    world.now += 3600
+    world.write(START + 4500)
+    world.drain()
+    assert world.engine.problems() == ()
+    assert world.count("SELECT count(*) FROM alerts WHERE suppressed_by IS NULL") == 1
+
+
 def test_suppressed_alerts_are_kept_and_not_sent(world: World) -> None:
     rule = '[[suppress]]\nid = "known"\nreason = "scanner"\nsrc = "ws-0"\n'
     (world.config.folder / "suppressions.toml").write_text(rule)

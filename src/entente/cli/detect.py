@@ -39,6 +39,15 @@ def detect(
         Path | None,
         typer.Option("--state", metavar="DIR", help="Go on from here next time; read first if it exists."),
     ] = None,
+    lateness: Annotated[
+        float,
+        typer.Option(
+            "--lateness",
+            metavar="SECONDS",
+            min=0.0,
+            help="With --state: a window stays open until the log is so far beyond its end.",
+        ),
+    ] = 300.0,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -47,7 +56,9 @@ def detect(
 
     Windows that the run has scored already are left out. With --state the temporal memory after the
     last window is kept, so that a nightly call goes on where the last one stopped; it is stored after the
-    alerts are written. Without a newer event there are no alerts, and the exit code is 0.
+    alerts are written. A window that the log does not cover to its end stays open, and is scored with the
+    next call's events; without --state it is scored as it is. Without a newer event there are no alerts, and
+    the exit code is 0.
 
     Example: entente detect --run runs/a --events tonight --out alerts.json --format ecs --state memory
     """
@@ -61,7 +72,8 @@ def detect(
     writer = create(sink)
     check_writable(out)
     memory = RunFolder(state) if state else None
-    night = find(RunFolder(run), events, silo or (), memory, partition)
+    patience = None if memory is None else lateness
+    night = find(RunFolder(run), events, silo or (), memory, partition, lateness=patience)
     writer.write(out, night.alerts)
     if memory is not None:
         night.commit(memory)  # last: what was not written is found again next time
@@ -72,21 +84,28 @@ def detect(
                 "alerts": len(night.alerts),
                 "incidents": len({alert.incident for alert in night.alerts}),
                 "excluded": night.excluded,
-                "cut_short": night.cut_short,
+                "waiting": night.waiting.num_rows,
+                "open_since": night.open_since,
+                "late": night.late,
+                "ahead": night.ahead,
                 "silos": {finding.silo: asdict(finding) for finding in night.findings},
             }
         )
         return
     console = results(quiet)
     for f in night.findings:
-        line = f"{count(f.alerts, 'alert')} of {count(f.edges, 'edge')} in {count(f.windows, 'window')}"
-        line += f", {count(f.new_hosts, 'new host')}"
-        console.print(f"{f.silo}: {line if f.windows else f'no event after {time_text(f.until)}'}")
+        line = f"no window is complete after {time_text(f.until)}"
+        if f.windows:
+            line = f"{count(f.alerts, 'alert')} of {count(f.edges, 'edge')} in {count(f.windows, 'window')}"
+            line += f", {count(f.new_hosts, 'new host')}"
+        console.print(f"{f.silo}: {line}")
     for reason, edges in sorted(night.excluded.items()):
         console.print(f"above the threshold, but not raised: {edges:,} {EXCLUDED[reason]}")
-    if night.cut_short is not None:
-        end, border = time_text(night.last_event), time_text(night.cut_short)
-        console.print(
-            f"the log ends at {end}, within the window to {border}: later events of it will not be scored"
-        )
+    if night.open_since is not None:
+        start, rows = time_text(night.open_since), count(night.waiting.num_rows, "event")
+        console.print(f"open: {rows} from {start} on, waiting for the window to be complete")
+    if night.late:
+        console.print(f"late: {count(night.late, 'event')} of windows that were scored before, not used")
+    if night.ahead:
+        console.print(f"set aside: {count(night.ahead, 'event')} with a time in the future")
     console.print(f"alerts: {len(night.alerts):,} -> {out}")

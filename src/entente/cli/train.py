@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from entente.federation.records import RoundRecord
     from entente.runs.records import RunMetrics
     from entente.runtime.participants import Participants
+    from entente.runtime.sufficiency import Shortage
 
 
 def _settings(wanted: bool) -> None:
@@ -78,6 +79,13 @@ def train(
         TextColumn("{task.fields[said]}", markup=False),
         TimeRemainingColumn(),
     )
+    shortages: list[Shortage] = []
+
+    def lacking(found: tuple[Shortage, ...]) -> None:
+        shortages.extend(found)
+        for shortage in found:
+            console.print(shortage.text, markup=False)
+
     with (
         tracking(track or (), folder, settings) as tracked,
         Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress,
@@ -86,14 +94,22 @@ def train(
 
         def watch(record: RoundRecord) -> None:
             tracked(record)
-            said = describe(record)
+            said = describe(record, validated=not any(one.of == "validation" for one in shortages))
             progress.update(bar, description="training", completed=record.round, said=said)
             if not console.is_terminal:
                 console.print(f"round {record.round}: {said}", markup=False)
 
-        run = run_training(settings, folder, resume=resume, watch=watch, participants=_participants(attack))
+        run = run_training(
+            settings,
+            folder,
+            resume=resume,
+            watch=watch,
+            participants=_participants(attack),
+            lacking=lacking,
+        )
     if as_json:
-        print_json({"run": str(folder.path), **run.metrics.to_json()})
+        short = {one.of: one.text for one in shortages}
+        print_json({"run": str(folder.path), **run.metrics.to_json(), "shortages": short})
         return
     show(run.metrics, folder.path, results(quiet))
     if settings.graph.identity == "keyed-hash":
@@ -115,21 +131,26 @@ def _participants(attack: Path | None) -> Participants:
     return attackers(load_attack(attack))
 
 
-def describe(record: RoundRecord) -> str:
-    """One round in half a line."""
+def describe(record: RoundRecord, *, validated: bool = True) -> str:
+    """One round in half a line; figures of a validation that is too small are not shown."""
     parts = [f"loss {record.loss:.4f}" if record.loss is not None else ""]
-    if record.validation is not None:
+    if record.validation is not None and validated:
         parts += [f"ap {record.validation.ap:.3f}", f"auc {record.validation.auc:.3f}"]
     parts += [f"refused: {', '.join(record.refused)}"] if record.refused else []
     return "  ".join(parts)
 
 
 def show(metrics: RunMetrics, path: Path, console: Console) -> None:
-    """The metrics as a table, baselines included."""
-    table = Table("", "AP", "AUC", "recall", "precision", "alerts/day", "recall@10", box=None)
+    """The metrics as a table, baselines included; without the columns that nothing is known of."""
+    names = ("AP", "AUC", "recall", "precision", "alerts/day", "recall@10")
     rows = [("model", metrics.overall), *((f"  {n}", m) for n, m in metrics.per_silo.items())]
-    for name, m in [*rows, *((f"baseline {n}", m) for n, m in metrics.baselines.items())]:
-        cells = [m.ap, m.auc, m.recall, m.precision, m.alerts_per_day, m.recall_at.get("10")]
-        table.add_row(name, *("–" if v is None else f"{v:.4g}" if v < 1000 else f"{v:.0f}" for v in cells))
-    console.print(table)
+    rows += [(f"baseline {n}", m) for n, m in metrics.baselines.items()]
+    cells = [(m.ap, m.auc, m.recall, m.precision, m.alerts_per_day, m.recall_at.get("10")) for _, m in rows]
+    known = [i for i in range(len(names)) if any(row[i] is not None for row in cells)]
+    table = Table("", *(names[i] for i in known), box=None)
+    for (name, _), row in zip(rows, cells, strict=True):
+        shown = (row[i] for i in known)
+        table.add_row(name, *("–" if v is None else f"{v:.4g}" if v < 1000 else f"{v:.0f}" for v in shown))
+    if known:
+        console.print(table)
     console.print(f"run: {path}")

@@ -64,6 +64,8 @@ def _show(status: dict[str, Any], as_json: bool) -> None:
         refused = f", {output['refused']} refused" if output["refused"] else ""
         tries = f", {output['attempts']} failed attempts" if output["attempts"] else ""
         console.print(f"output {output['name']}: {output['waiting']} to deliver{refused}{tries}")
+    for problem in status.get("problems", ()):
+        console.print(problem, markup=False)
     for reason, rows in sorted(status["dropped"].items()):
         console.print(f"not used: {rows:,} rows, {reason}", markup=False)
     if status["drift"] is not None and status["drift"] > 3:

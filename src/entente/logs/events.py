@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 
 from entente.errors import LogError
 from entente.logs.manifest import Manifest, ReadSource, read_manifest, write_manifest
-from entente.logs.schema import COLUMNS, DAY, EVENT_SCHEMA, REQUIRED
+from entente.logs.schema import COLUMNS, DAY, REQUIRED, STORED_SCHEMA
 from entente.logs.store import (
     ENCODED_SCHEMA,
     NAMES,
@@ -34,10 +34,11 @@ def scan_events(
 ) -> Iterator[pa.RecordBatch]:
     """The events with start <= time < end (microseconds), day by day, in stored order within a day.
 
-    With `encoded`, columns of names are dictionaries: much smaller where few names fill many rows.
+    `columns` may name those of ORIGIN too. With `encoded`, columns of names are dictionaries: much smaller
+    where few names fill many rows.
     """
     files = event_files(path, start, end)
-    unknown = [name for name in columns if name not in COLUMNS]
+    unknown = [name for name in columns if name not in STORED_SCHEMA.names]
     if unknown:
         raise LogError(f"has no column {unknown[0]!r}", where=path, remedy=f"Columns: {', '.join(COLUMNS)}.")
     if not files:
@@ -51,7 +52,7 @@ def scan_events(
     options = ds.ParquetReadOptions(dictionary_columns=NAMES if encoded else None)
     dataset = ds.dataset(
         [str(file) for file in files],
-        schema=ENCODED_SCHEMA if encoded else EVENT_SCHEMA,
+        schema=ENCODED_SCHEMA if encoded else STORED_SCHEMA,
         format=ds.ParquetFileFormat(read_options=options),
     )
     for batch in dataset.to_batches(columns=list(columns), filter=wanted):
@@ -68,8 +69,8 @@ def load_events(
     encoded: bool = False,
 ) -> pa.Table:
     """`scan_events` as one table in memory."""
-    whole = ENCODED_SCHEMA if encoded else EVENT_SCHEMA
-    schema = pa.schema([whole.field(name) for name in columns if name in COLUMNS])
+    whole = ENCODED_SCHEMA if encoded else STORED_SCHEMA
+    schema = pa.schema([whole.field(name) for name in columns if name in whole.names])
     return pa.Table.from_batches(scan_events(path, columns, start, end, encoded=encoded), schema)
 
 
@@ -91,19 +92,24 @@ def write_events(
     missing = [name for name in REQUIRED if name not in table.column_names]
     if missing:
         raise LogError(f"the table has no column {missing[0]!r}", where=path)
-    columns = [
-        table[field.name].cast(field.type)
-        if field.name in table.column_names
-        else pa.nulls(table.num_rows, field.type)
-        for field in EVENT_SCHEMA
-    ]
     with replacing_events(path) as directory:
         writer = EventWriter(directory)
-        writer.write(encode(pa.table(columns, schema=EVENT_SCHEMA)))
+        writer.write(encode(with_all_columns(table)))
         writer.close()
         manifest = summarise(writer, tuple(sources), labels=labels)
         write_manifest(directory, manifest)
     return manifest
+
+
+def with_all_columns(table: pa.Table) -> pa.Table:
+    """The stored columns of a table of events; those it lacks are null."""
+    columns = [
+        table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in STORED_SCHEMA
+    ]
+    return pa.table(columns, schema=STORED_SCHEMA)
 
 
 def summarise(

@@ -21,7 +21,7 @@ from entente.logs.formats.base import Delimited, Format, Layout, Options
 from entente.logs.plan import Job
 from entente.logs.projection import projection
 from entente.logs.refine import Refinement
-from entente.logs.schema import COLUMNS
+from entente.logs.schema import COLUMNS, ORIGIN
 from entente.logs.sources import line_blocks
 from entente.logs.store import encode
 
@@ -116,7 +116,8 @@ class Pipeline:
         reader: BlockReader | None = getattr(self._mine, "reader", None)
         if reader is None:
             reader = self._mine.reader = BlockReader(self._engine, self._options, self._refinement)
-        return replace(reader.read(job.format, job.layout, block, line), job=index, read=read)
+        events = reader.read(job.format, job.layout, block, line, str(job.file))
+        return replace(events, job=index, read=read)
 
 
 class BlockReader:
@@ -129,8 +130,8 @@ class BlockReader:
         self._splitter = Splitter()
         self._engines: dict[int, Engine] = {}
 
-    def read(self, format: Format, layout: Layout, block: bytes, line: int) -> Piece:
-        """What became of the lines, the first of which is number `line`."""
+    def read(self, format: Format, layout: Layout, block: bytes, line: int, log: str) -> Piece:
+        """What became of the lines of `log`, the first of which is number `line`."""
         compiled = _compiled(self._engine, format, raw_columns(layout), self._options)
         raw = self._splitter.split(block, line, layout, compiled.unchanged.values())
         if id(compiled) not in self._engines:
@@ -138,6 +139,9 @@ class BlockReader:
         rows = self._engines[id(compiled)].evaluate(raw.fields)
         for name, column in compiled.unchanged.items():
             rows = rows.append_column(name, raw.fields[column])
+        name = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([log]))
+        rows = rows.append_column(ORIGIN[0], name)
+        rows = rows.append_column(ORIGIN[1], pa.array(raw.lines, pa.int64()))
         return _sort_out(rows, raw, block, line, format, self._refinement)
 
 
@@ -210,7 +214,7 @@ def _sort_out(
         for row in sorted(reasons):
             line = int(raw.lines[row])
             bad.append(BadRow(line, reasons[row], texts[line - first_line].rstrip("\r")))
-    events = encode(kept.select(list(COLUMNS)))
+    events = encode(kept.select([*COLUMNS, *ORIGIN]))
     return Piece(0, events, seen, filtered, bad, refined.matched, refined.names, refined.words, len(block))
 
 

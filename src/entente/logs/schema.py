@@ -34,7 +34,18 @@ EVENT_SCHEMA = pa.schema(
 
 COLUMNS = tuple(EVENT_SCHEMA.names)
 REQUIRED = ("time", "src", "dst")
-SCHEMA_VERSION = 2
-"""Stored in the manifest of an event directory. Version 1 had neither `logon` nor `outcome`."""
-ADDED_SINCE = {1: ("logon", "outcome")}
+ORIGIN_SCHEMA = pa.schema(
+    [
+        # The log that the event stands in (a file, a topic, a peer), and its line there, counted from 1.
+        pa.field("log", pa.string()),
+        pa.field("line", pa.int64()),
+    ]
+)
+"""Where an event comes from: stored beside it as evidence, and no part of what happened."""
+ORIGIN = tuple(ORIGIN_SCHEMA.names)
+STORED_SCHEMA = pa.schema([*EVENT_SCHEMA, *ORIGIN_SCHEMA])
+"""The columns in the files of an event directory."""
+SCHEMA_VERSION = 3
+"""Stored in the manifest of an event directory."""
+ADDED_SINCE = {1: ("logon", "outcome", *ORIGIN), 2: ORIGIN}
 """Version of an older event directory that can still be read -> columns it lacks, which read as null."""

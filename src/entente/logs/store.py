@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from entente.artifacts import replacing_directory
 from entente.errors import LogError, UsageError
 from entente.logs.manifest import MANIFEST
-from entente.logs.schema import DAY, EVENT_SCHEMA
+from entente.logs.schema import DAY, STORED_SCHEMA
 
 BLOCK = 1 << 16
 """Rows per decision of the writer: the same rows are cut the same way, however they arrive."""
@@ -27,11 +27,11 @@ OPEN_FILES = 64
 MOST_DAYS = 3660
 """Ten years of logs are a mistake in the unit of time; a file per day for them would fill the disk."""
 """A day that is written again after its file was closed gets another file."""
-NAMES = ("src", "dst", "user", "kind", "logon")
+NAMES = ("src", "dst", "user", "kind", "logon", "log")
 ENCODED_SCHEMA = pa.schema(
     [
         field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in NAMES else field
-        for field in EVENT_SCHEMA
+        for field in STORED_SCHEMA
     ]
 )
 """How rows are held: few names, many rows. In the files they are plain strings."""
@@ -65,7 +65,7 @@ def replacing_events(path: Path) -> Iterator[Path]:
 
 
 def encode(rows: pa.Table) -> pa.Table:
-    """Rows with the event columns -> rows that `EventWriter` takes; an empty nullable name becomes null."""
+    """Rows with all stored columns -> rows that `EventWriter` takes; an empty nullable name becomes null."""
     columns = []
     for field in ENCODED_SCHEMA:
         column = rows[field.name]
@@ -195,7 +195,7 @@ class EventWriter:
             compression="zstd",
             compression_level=1,
             use_dictionary=list(NAMES),
-            column_encoding={"time": "DELTA_BINARY_PACKED"},
+            column_encoding={"time": "DELTA_BINARY_PACKED", "line": "DELTA_BINARY_PACKED"},
             # Bounds of names help nobody and take half of the writing time.
             write_statistics=["time", "label"],
             store_schema=False,

@@ -48,7 +48,7 @@ class LineReader:
             self._logs[log] = known
         if known.format is None or known.layout is None:
             return known.reason
-        return self._reader.read(known.format, known.layout, block, first)
+        return self._reader.read(known.format, known.layout, block, first, log)
 
     def _recognise(self, log: str, start: bytes) -> _Log:
         lines = start[: 1 << 16].decode("utf-8", "replace").splitlines()[:HEAD_LINES]

@@ -1,7 +1,8 @@
 """The states of a run's silos on disk: all of them move on together, or none does.
 
-`state/` holds numbered generations. A generation has a sealed directory per silo and the alerts of the last
-hours; it appears by one rename, and the highest number counts. The one before it is kept.
+`state/` holds numbered generations. A generation has a sealed directory per silo, the alerts of the last
+hours, and the events of windows that are not complete yet; it appears by one rename, and the highest number
+counts. The one before it is kept.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from entente.artifacts import replacing_directory
 from entente.detection.alerts import Alert
 from entente.detection.table import read_table, write_table
 from entente.errors import StorageError
+from entente.logs.events import with_all_columns
+from entente.logs.schema import STORED_SCHEMA
 from entente.runs.state import SiloState
 from entente.runs.steps import silo_file
 
 KEPT = 2
-RECENT = "recent.parquet"
+RECENT, WAITING = "recent.parquet", "waiting.parquet"
 
 
 class States:
@@ -27,8 +33,14 @@ class States:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def write(self, states: Mapping[str, SiloState], recent: Sequence[Alert] = ()) -> None:
-        """A new generation: these silos as given, all others as they were, and alerts of the last hours."""
+    def write(
+        self,
+        states: Mapping[str, SiloState],
+        recent: Sequence[Alert] = (),
+        waiting: pa.Table | None = None,
+    ) -> None:
+        """A new generation: these silos as given, all others as they were, alerts of the last hours, and
+        events that wait for their window to be complete."""
         numbers = self._numbers()
         former = self._folder(numbers[-1]) if numbers else None
         with replacing_directory(self._folder(numbers[-1] + 1 if numbers else 1)) as folder:
@@ -38,6 +50,8 @@ class States:
                 if not (folder / other.name).exists():
                     shutil.copytree(other, folder / other.name)
             write_table(folder / RECENT, recent, {})
+            if waiting is not None and waiting.num_rows:
+                parquet.write_table(waiting, folder / WAITING)
         for number in numbers[: 1 - KEPT]:
             shutil.rmtree(self._folder(number), ignore_errors=True)
 
@@ -58,6 +72,16 @@ class States:
         """The alerts of the last hours of the last generation; None before the first."""
         numbers = self._numbers()
         return read_table(self._folder(numbers[-1]) / RECENT).alerts if numbers else None
+
+    def waiting(self) -> pa.Table:
+        """The events of the last generation that wait for their window to be complete."""
+        stored = self._folder(max(self._numbers(), default=0)) / WAITING
+        if not stored.is_file():
+            return STORED_SCHEMA.empty_table()
+        try:
+            return with_all_columns(parquet.read_table(stored))
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"is not readable Parquet ({error})", where=stored) from error
 
     def _silo(self, silo: str) -> Path:
         return self._folder(max(self._numbers(), default=0)) / silo_file(silo)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from entente.artifacts import Arrays
@@ -32,6 +32,7 @@ from entente.runtime.evidence import complete
 from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_record
 from entente.runtime.participants import HONEST, Participants
 from entente.runtime.processes import ProcessTransport
+from entente.runtime.sufficiency import Shortage, shortages
 from entente.runtime.transport import SerialTransport, Transport
 
 
@@ -55,14 +56,18 @@ def train(
     dataset: Dataset | None = None,
     baselines: Collection[str] | None = None,
     participants: Participants = HONEST,
+    lacking: Callable[[tuple[Shortage, ...]], None] | None = None,
 ) -> Run:
     """Train over the silos, evaluate on the test windows and leave everything in `folder`.
 
-    `participants` says who plays the silos, where it is not themselves.
+    `participants` says who plays the silos, where it is not themselves. `lacking` hears, before the first
+    round, what there is too little of.
     """
     with folder.locked():
         folder.begin(experiment, resume=resume)
         dataset = dataset if dataset is not None else load_dataset(experiment)
+        if lacking is not None:
+            lacking(shortages(experiment, dataset))
         models, training = fit(experiment, folder, dataset, watch=watch, participants=participants)
         return finish(experiment, folder, dataset, models, training, baselines, participants)
 

@@ -20,6 +20,7 @@ from entente.partition.base import read_silos
 from entente.partition.ownership import UNASSIGNED, Ownership
 from entente.runs.folder import RunFolder
 from entente.runs.state import SiloState
+from entente.runtime.waiting import ALL_OF_IT, Closing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +57,8 @@ class NightRequest:
     """Where a silo goes on from; from the end of the run where this has nothing of it."""
     partition: Path | None = None
     """A newer table host,silo than the one of the run."""
+    closing: Closing = ALL_OF_IT
+    """Which windows are complete; all of them by default."""
 
 
 def read_past(request: NightRequest, silo: str) -> SiloState:
@@ -90,7 +93,7 @@ def nights(
     for name in wanted:
         before = pasts[name]
         if before.until not in timelines:
-            timelines[before.until] = _read(experiment, request.events, before.until)
+            timelines[before.until] = _read(experiment, request, before.until)
         night = _night(name, before, timelines[before.until], ownership, experiment, shape)
         if name in known:
             yield night
@@ -147,11 +150,18 @@ def _ownership(request: NightRequest, experiment: Experiment, pasts: Mapping[str
     return Ownership(silo_of, experiment.data.unknown_hosts)
 
 
-def _read(experiment: Experiment, events: Path, until: int) -> Timeline | None:
-    """Whole windows from `until` on, None where no event is that late: earlier ones have been scored."""
-    if log_summary(events).last_time < until:
+def _read(experiment: Experiment, request: NightRequest, until: int) -> Timeline | None:
+    """Whole windows from `until` on, None where none is complete: earlier ones have been scored."""
+    width = round(experiment.data.window * MICROSECONDS)
+    end = request.closing.end(until, width, log_summary(request.events).last_time)
+    if end <= until:
         return None
-    kind, start = find(experiment.detector.name), until / MICROSECONDS
+    kind = find(experiment.detector.name)
     return read_timeline(
-        events, experiment.data.window, start, merged=kind.merged, context=kind.reads_context
+        request.events,
+        experiment.data.window,
+        until / MICROSECONDS,
+        end / MICROSECONDS,
+        merged=kind.merged,
+        context=kind.reads_context,
     )

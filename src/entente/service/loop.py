@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from entente.detection.alerts import Alert
 from entente.errors import LogError
-from entente.logs.schema import EVENT_SCHEMA, MICROSECONDS
+from entente.logs.schema import MICROSECONDS, STORED_SCHEMA
 from entente.logs.stream import LineReader
 from entente.service.alerts import AlertStore
 from entente.service.config import Watch
@@ -32,7 +32,7 @@ from entente.service.database import fact, set_fact, transaction
 from entente.service.outbox import Outbox
 from entente.service.pending import Pending, SourceClock, watermark
 from entente.service.sources.base import Batch, Source
-from entente.service.suppression import FILE, read_suppressions
+from entente.service.suppression import FILE, SuppressionFile, Suppressions
 
 READ = 8 << 20
 """Bytes that are read from a source in one step."""
@@ -122,6 +122,7 @@ class WatchLoop:
         self._report = report
         self._store = AlertStore(connection)
         self._outbox = Outbox(connection)
+        self._suppressions = SuppressionFile(config.folder / FILE, connection)
         self.pending = Pending(config.folder / "pending", connection)
         self._outputs = [output.name for output in config.outputs]
         self._states = config.folder / "states"
@@ -185,7 +186,7 @@ class WatchLoop:
         return bool(read.num_rows)
 
     def _parse(self, one: Input, batch: Batch, dropped: Counter[str]) -> pa.Table:
-        tables = [EVENT_SCHEMA.empty_table()]
+        tables = [STORED_SCHEMA.empty_table()]
         for part in batch.lines:
             rows = part.block.count(b"\n")
             try:
@@ -201,7 +202,7 @@ class WatchLoop:
                 dropped[reason] += count
             for bad in piece.bad:
                 dropped[bad.reason] += 1
-            tables.append(piece.events.select(EVENT_SCHEMA.names).cast(EVENT_SCHEMA))
+            tables.append(piece.events.cast(STORED_SCHEMA))
         return pa.concat_tables(tables)
 
     def _in_time(self, events: pa.Table, now: float, dropped: Counter[str]) -> pa.Table:
@@ -257,7 +258,7 @@ class WatchLoop:
         number = state_number(self._connection) + 1
         self.scorer.save(self._states / f"{number:08d}")
         prepared = self.pending.prepare(rest)
-        suppressions = read_suppressions(self.config.folder / FILE)
+        suppressions = self._rules()
         moment = round(self._clock() * MICROSECONDS)
         with transaction(self._connection):
             fresh = self._store.add(scored.alerts, suppressions, moment)
@@ -285,6 +286,17 @@ class WatchLoop:
         self.tally.suppressed += len(scored.alerts) - len(fresh)
         self.tally.new_hosts += scored.new_hosts
         return True
+
+    def _rules(self) -> Suppressions:
+        """The suppressions as they are now; what is wrong with their file is said once."""
+        before, rules = self._suppressions.problem, self._suppressions.read()
+        if self._suppressions.problem not in (None, before):
+            self._report(str(self._suppressions.problem))
+        return rules
+
+    def problems(self) -> tuple[str, ...]:
+        """What the operator should put right."""
+        return () if self._suppressions.problem is None else (self._suppressions.problem,)
 
     def _clean_states(self) -> None:
         """Remove states that nothing names any more, and what a killed process left half written."""

@@ -13,11 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from entente.errors import StorageError
-from entente.logs.schema import EVENT_SCHEMA, MICROSECONDS
-
-SURE = 20
-"""A source's clock is believed when so many rows (or a hundredth of them) have reached a moment: one row with
-a wrong clock does not close windows."""
+from entente.logs.clocks import reached
+from entente.logs.events import with_all_columns
+from entente.logs.schema import MICROSECONDS, STORED_SCHEMA
 
 
 class Pending:
@@ -77,7 +75,7 @@ class Pending:
     def before(self, bound: int) -> tuple[pa.Table, pa.Table]:
         """All events with a time before `bound`, and the rest."""
         if not self._tables:
-            return EVENT_SCHEMA.empty_table(), EVENT_SCHEMA.empty_table()
+            return STORED_SCHEMA.empty_table(), STORED_SCHEMA.empty_table()
         whole = pa.concat_tables(self._tables)
         early = pc.less(whole["time"], bound)
         return whole.filter(early), whole.filter(pc.invert(early))
@@ -109,9 +107,9 @@ class SourceClock:
         if not len(times):
             return
         self.heard = now
-        rank = min(SURE, len(times) // 100 + 1, len(times))
-        sure = int(np.partition(times, len(times) - rank)[len(times) - rank])
-        self.reached = sure if self.reached is None else max(self.reached, sure)
+        sure = reached(times)
+        if sure is not None:
+            self.reached = sure if self.reached is None else max(self.reached, sure)
 
 
 def watermark(clocks: dict[str, SourceClock], lateness: float, silent: float, now: float) -> int | None:
@@ -135,8 +133,8 @@ def watermark(clocks: dict[str, SourceClock], lateness: float, silent: float, no
 
 def _write(path: Path, table: pa.Table) -> None:
     try:
-        with path.open("wb") as file, pa.ipc.new_file(file, EVENT_SCHEMA) as writer:
-            writer.write_table(table.select(EVENT_SCHEMA.names).cast(EVENT_SCHEMA))
+        with path.open("wb") as file, pa.ipc.new_file(file, STORED_SCHEMA) as writer:
+            writer.write_table(table.cast(STORED_SCHEMA))
         with path.open("rb") as written:
             os.fsync(written.fileno())
     except OSError as error:
@@ -150,7 +148,8 @@ def _write(path: Path, table: pa.Table) -> None:
 def _read(path: Path) -> pa.Table:
     try:
         with pa.memory_map(str(path)) as file:
-            return pa.ipc.open_file(file).read_all().cast(EVENT_SCHEMA)
+            # A segment of an older version lacks columns.
+            return with_all_columns(pa.ipc.open_file(file).read_all())
     except (OSError, pa.ArrowException) as error:
         raise StorageError(
             f"is damaged ({error})",

@@ -63,6 +63,7 @@ class Status:
     drift: float | None
     sources: tuple[SourceStatus, ...]
     outputs: tuple[OutputStatus, ...]
+    problems: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -102,6 +103,7 @@ def status_of(loop: WatchLoop, connection: sqlite3.Connection, started: float, n
         outputs=tuple(
             OutputStatus(output.name, **asdict(outbox.backlog(output.name))) for output in loop.config.outputs
         ),
+        problems=loop.problems(),
     )
 
 

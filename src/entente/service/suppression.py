@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ from entente.artifacts import write_text
 from entente.config import Section
 from entente.detection.alerts import Alert
 from entente.errors import ConfigError, UsageError
+from entente.service.database import fact, set_fact, transaction
 
 FILE = "suppressions.toml"
+FACT = "suppressions"
 
 
 class Suppression(Section):
@@ -78,14 +81,49 @@ class Suppressions:
         return next((rule.id for rule in self.rules if rule.fits(alert)), None)
 
 
+class SuppressionFile:
+    """The rules as they are now. A file that cannot be read changes nothing: the rules it had go on.
+
+    The last good text is kept in the service's database, so that this also holds over a restart.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self._path = path
+        self._connection = connection
+        kept = fact(connection, FACT)
+        self._text, self._rules = kept, _parsed(kept, path) if kept else Suppressions()
+        self.problem: str | None = None
+
+    def read(self) -> Suppressions:
+        """The rules of the file, or those before where it is not valid; `problem` then says why."""
+        try:
+            text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+            if text != self._text:
+                rules = _parsed(text, self._path)
+                with transaction(self._connection):
+                    set_fact(self._connection, FACT, text)
+                self._text, self._rules = text, rules
+            self.problem = None
+        except (OSError, UnicodeDecodeError) as error:
+            self.problem = f"{self._path} cannot be read ({error}); the rules before it go on"
+        except ConfigError as error:
+            self.problem = f"{self._path} {error.what}; the rules before it go on"
+        return self._rules
+
+
 def read_suppressions(path: Path) -> Suppressions:
     """The rules in a file; none where there is no file."""
-    if not path.exists():
-        return Suppressions()
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _parsed(path.read_text(encoding="utf-8"), path) if path.exists() else Suppressions()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read ({error})", where=path) from error
+
+
+def _parsed(text: str, path: Path) -> Suppressions:
+    try:
+        table = tomllib.loads(text)
         rules = tuple(Suppression.model_validate(row) for row in table.get("suppress", []))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+    except (tomllib.TOMLDecodeError, TypeError, ValidationError) as error:
         raise ConfigError(
             f"is not a list of suppressions ({error})",
             where=path,
