@@ -31,7 +31,7 @@ def shortages(experiment: Experiment, dataset: Dataset) -> tuple[Shortage, ...]:
         found.append(
             Shortage(
                 "training",
-                f"the events cover {covered}, data.train asks for {asked}: all of them are used for training. "
+                f"the events cover {covered}, data.train asks for {asked}: all of it is used for training. "
                 "Read more logs, or lower data.train.",
             )
         )
