@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from entente.contracts.base import Check
 from entente.contracts.sinks import CHECKS, HOSTILE
-from entente.detection.alerts import Alert
+from entente.detection.alerts import Alert, EvidenceRow
 from entente.detection.sinks import available, create
 from entente.detection.sinks.base import EPOCH, Sink, timestamp
 from entente.errors import StorageError, UsageError
@@ -34,6 +34,7 @@ ECS_FIELDS = {
     "rule.name": "keyword", "rule.category": "keyword", "source.address": "keyword", "source.ip": "ip",
     "source.domain": "keyword", "destination.address": "keyword", "destination.ip": "ip",
     "destination.domain": "keyword", "destination.port": "long", "network.direction": "keyword",
+    "network.protocol": "keyword",
     "related.hosts": "keyword", "related.ip": "ip", "related.user": "keyword", "user.name": "keyword",
     "threat.framework": "keyword", "threat.tactic.id": "keyword", "threat.tactic.name": "keyword",
     "threat.technique.id": "keyword", "threat.technique.name": "keyword",
@@ -61,6 +62,8 @@ ALERTS = [
         silo=text,
         incident=text,
         explanation=(text, "why"),
+        evidence=(EvidenceRow(BASE.start, text, 1, text, text),),
+        elsewhere=(text,),
     )
     for text in HOSTILE
 ] + [replace(BASE, technique="T1021.002"), BASE]
@@ -81,6 +84,16 @@ FULL = replace(
     technique_reason="port 3389",
     rarity=1000,
     incident="7d0f4f6c-8b1e-5a0e-9a3b-0e6d6f1c2b3a",
+    service="rdp",
+    source_role="workstation",
+    target_role="server",
+    evidence=(
+        EvidenceRow(BASE.start + 60_000_000, "/var/log/security.json", 12_345, "frodo", "4624", 3389),
+        EvidenceRow(BASE.start + 70_000_000, "topic windows", 7),
+    ),
+    model="a1b2c3d4e5f60718",
+    model_before="18076f5e4d3c2b1a",
+    elsewhere=("porto: suspicious since yesterday",),
 )
 
 
@@ -325,7 +338,8 @@ def test_the_time_of_an_alert_is_that_of_its_first_event(sink: Sink) -> None:
 
 def test_every_format_names_the_account_the_port_the_technique_and_the_incident(sink: Sink) -> None:
     text = sink.render([FULL])
-    for value in ("frodo", "3389", "T1021.001", str(FULL.incident)):
+    told = ("rdp", "port 3389", "workstation", "server", "a1b2c3d4e5f60718", "18076f5e4d3c2b1a", "porto")
+    for value in ("frodo", "3389", "T1021.001", str(FULL.incident), *told, "security.json", "12345"):
         assert value in text
 
 

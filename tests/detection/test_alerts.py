@@ -97,6 +97,31 @@ def test_novelty_agrees_with_counting_over_the_list(edges: list[tuple[int, str, 
         assert found.new_border == ((s in "ab") != (d in "ab") and (d in "ab") not in reached)
 
 
+def test_roles_follow_from_how_many_hosts_a_host_contacted_and_was_contacted_by_before() -> None:
+    """a contacts five hosts, five hosts contact h, b contacts one; the alert's own window does not count."""
+    hub = [(0, "a", other) for other in "bcdef"]
+    server = [(0, other, "h") for other in "bcdef"]
+    history = earlier(*hub, *server)
+    found = {
+        (alert.src, alert.dst): (alert.source_role, alert.target_role)
+        for alert in alerts_of([(48, "a", "h", 0.9), (48, "b", "g", 0.9), (48, "g", "a", 0.9)], history)
+    }
+    assert found == {
+        ("a", "h"): ("hub", "server"),
+        ("b", "g"): ("workstation", None),
+        ("g", "a"): (None, "hub"),
+    }
+
+
+def test_alerts_of_the_version_before_roles_and_evidence_are_still_read(tmp_path: Path) -> None:
+    alerts = alerts_of([(0, "a", "c", 0.6)])
+    write_table(tmp_path / "alerts.parquet", alerts, {})
+    table = parquet.read_table(tmp_path / "alerts.parquet")
+    new = ["time", "service", "source_role", "target_role", "evidence", "model", "model_before", "elsewhere"]
+    parquet.write_table(table.drop_columns(new), tmp_path / "alerts.parquet")
+    assert read_table(tmp_path / "alerts.parquet").alerts == alerts
+
+
 def test_only_what_the_silo_raised_becomes_an_alert() -> None:
     alerts = alerts_of([(0, "a", "b", 0.5), (0, "a", "c", 0.6), (1, "a", "d", 0.9)])
     assert [(alert.src, alert.dst) for alert in alerts] == [("a", "c"), ("a", "d")]
@@ -227,7 +252,8 @@ def test_several_events_of_a_pair_and_window_are_one_alert() -> None:
     st.integers(1, 4),
 )
 def test_a_budget_takes_the_highest_scores_of_each_day(rows: list[Row], budget: int) -> None:
-    rows = [(0, "a", "h", 0.0), *rows, (6 * WINDOWS_A_DAY - 1, "a", "h", 0.0)]  # six whole days
+    ends = [(0, "a", "h", 0.0), (6 * WINDOWS_A_DAY - 1, "a", "h", 0.0)]  # six whole days
+    rows = [*ends, *(row for row in rows if row[:3] not in [end[:3] for end in ends])]
     alerts = alerts_of(rows, policy=AlertPolicy(alerts_per_day=budget, exclude=()))
     for day in range(6):
         today = sorted((row[3] for row in rows if row[0] // WINDOWS_A_DAY == day), reverse=True)

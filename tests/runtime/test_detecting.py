@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -233,7 +234,7 @@ def test_the_same_edge_is_the_same_alert_for_training_detection_and_report(
     whole, short = crossing(None), crossing(72 * HOUR)
     stored = read_table(whole.path / "alerts.parquet").alerts
     found = detect(short, whole.experiment().data.events).alerts
-    assert found == stored
+    assert [replace(alert, model=None) for alert in found] == [replace(a, model=None) for a in stored]
     assert build(whole.path).alerts == stored
     assert len({alert.id for alert in found}) == len(found) == 5
 

@@ -19,6 +19,7 @@ Folder = Annotated[
     Path, typer.Option("--service", metavar="DIR", help="The service's folder.", envvar="ENTENTE_SERVICE")
 ]
 Who = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Who does this; you by default.")]
+TIMES = ("time", "start", "end", "first", "last")
 Ids = Annotated[list[str], typer.Argument(metavar="ALERT...", help="Ids, or how they begin.")]
 
 
@@ -74,7 +75,7 @@ def list_alerts(
     console = results()
     for one in found:
         a = one.alert
-        line = f"{a.id[:8]}  {shown(a.start)}  {a.severity:8}  {one.status:12}  {a.src} → {a.dst}"
+        line = f"{a.id[:8]}  {shown(a.time)}  {a.severity:8}  {one.status:12}  {a.src} → {a.dst}"
         console.print(visible(line + (f"  ({one.assignee})" if one.assignee else "")), markup=False)
     console.print(f"{len(found)} of {total}")
 
@@ -106,8 +107,11 @@ def show(service: Folder, alert: Annotated[str, typer.Argument()], as_json: Json
         if name == "explanation":
             for reason in value:
                 say(f"  - {reason}")
+        elif name == "evidence":
+            for row in found.alert.evidence:
+                say(f"event: {shown(row.time)} {row.place or 'of an unknown log'}")
         elif value not in (None, "", [], ()):
-            say(f"{name}: {shown(value) if name in ('start', 'end', 'first', 'last') else value}")
+            say(f"{name}: {shown(value) if name in TIMES else value}")
     for at, by, text in notes:
         say(f"{shown(at)} {by}: {text}")
     for at, by, action, detail in history:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from uuid import UUID, uuid5
 
 from entente.detection.explanations import Severity
+from entente.detection.roles import Role
 from entente.errors import StorageError
 
 NAMESPACE = UUID("0b6a2f1e-6a52-5d0b-9f0e-6d1c3c3b7a11")
@@ -15,6 +16,25 @@ NAMESPACE = UUID("0b6a2f1e-6a52-5d0b-9f0e-6d1c3c3b7a11")
 
 Direction = Literal["internal", "outbound", "inbound"]
 """Between own hosts of the silo, out of it, or into it."""
+EVIDENCE = 5
+"""Events that an alert shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """One event of an alert's edge, and where it stands."""
+
+    time: int
+    log: str | None = None  # file, topic or peer
+    line: int | None = None  # in that log, from 1
+    user: str | None = None
+    kind: str | None = None
+    port: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Log and line, as far as they are known."""
+        return ":".join(str(part) for part in (self.log, self.line) if part is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +69,17 @@ class Alert:
     kinds: tuple[str, ...] = ()  # in the log's own words
     logons: tuple[str, ...] = ()  # Windows logon types
     ports: tuple[int, ...] = ()
+    service: str | None = None  # that is usual on the first of these ports
     technique: str | None = None  # ATT&CK id that the log's own words suggest; a hint, not a finding
     technique_reason: str | None = None
     rarity: int | None = None  # 1 in so many edges of the validation windows scores as high
     incident: str | None = None  # id of the incident that the alert belongs to
+    source_role: Role | None = None  # None: the silo had not met the host before
+    target_role: Role | None = None
+    evidence: tuple[EvidenceRow, ...] = ()  # the edge's first events
+    model: str | None = None  # that scored the edge
+    model_before: str | None = None  # whose place that model took while the service ran
+    elsewhere: tuple[str, ...] = ()  # what other silos let know of the two hosts
 
     @property
     def id(self) -> str:
@@ -77,7 +104,7 @@ class Alert:
 
     def as_dict(self) -> dict[str, Any]:
         values = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
-        return {"id": self.id, **values}
+        return {"id": self.id, "time": self.time, **values}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Alert:
@@ -88,6 +115,7 @@ class Alert:
                 for field in fields(cls)
                 if (value := values.get(field.name, field.default)) is not MISSING
             }
+            known["evidence"] = tuple(EvidenceRow(**row) for row in known["evidence"] or ())
             return cls(**known)
         except TypeError as error:
             raise StorageError(

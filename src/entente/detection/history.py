@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from entente.detection.roles import Role
+
 Ints = NDArray[np.int64]
 Edges = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 """Window starts, sources and targets; hosts by their number in the silo."""
+
+FEWEST = 5
+"""A hub contacts, and a server is contacted by, so many hosts at least; more in a large silo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +41,16 @@ class History:
     def __init__(self, parts: Iterable[Edges], own: NDArray[np.bool_], sources: Ints, targets: Ints) -> None:
         self._own = own
         self._hosts = max(len(own), 1)
-        as_source, as_target = np.zeros(self._hosts, dtype=bool), np.zeros(self._hosts, dtype=bool)
-        as_source[sources], as_target[targets] = True, True
+        self._many = max(FEWEST, math.sqrt(len(own)) / 2)
+        named = np.zeros(self._hosts, dtype=bool)
+        named[sources], named[targets] = True, True
         empty = np.zeros(0, dtype=np.int32)
         kept: list[Edges] = [(np.zeros(0, dtype=np.int64), empty, empty)]
         starts = []
         for window, src, dst in parts:
             if len(window):
                 starts.append(int(window.min()))
-                keep = as_source[src] | as_target[dst]
+                keep = named[src] | named[dst]
                 kept.append((window[keep], src[keep], dst[keep]))
         self.start = min(starts, default=0)
         w, s, d = (np.concatenate(column).astype(np.int64) for column in zip(*kept, strict=True))
@@ -53,11 +60,21 @@ class History:
         first[1:] = (s[1:] != s[:-1]) | (d[1:] != d[:-1])
         self._by_source = _Activity(s, w, first)
         self._by_target = _Groups(d[first], w[first])
+        self._targets = _Groups(s[first], w[first])
         self._reach = _Groups(s * 2 + own[d], w)
 
     def known(self, window: int, src: int, dst: int) -> bool:
         """Whether an earlier window has this pair."""
         return self._pairs.before(src * self._hosts + dst, window) > 0
+
+    def role(self, window: int, host: int) -> Role | None:
+        """What a host was before the window, by how many hosts it contacted and was contacted by."""
+        targets, sources = self._targets.before(host, window), self._by_target.before(host, window)
+        if not targets + sources:
+            return None
+        if max(targets, sources) < self._many:
+            return "workstation"
+        return "hub" if targets >= sources else "server"
 
     def novelty(self, window: int, src: int, dst: int) -> Novelty:
         starts, targets, new = self._by_source.of(src)

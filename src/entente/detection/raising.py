@@ -162,6 +162,8 @@ def _alert(
         ),
         direction=_direction(view),
         rarity=rarity,
+        source_role=past.role(start, s),
+        target_role=past.role(start, d),
     )
 
 

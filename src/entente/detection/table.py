@@ -18,7 +18,8 @@ _TEXTS = pa.list_(pa.string())
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),
-        ("start", pa.int64()),
+        ("time", pa.int64()),  # of the first event
+        ("start", pa.int64()),  # of the window
         ("end", pa.int64()),
         ("src", pa.string()),
         ("dst", pa.string()),
@@ -41,6 +42,27 @@ SCHEMA = pa.schema(
         ("technique_reason", pa.string()),
         ("rarity", pa.int64()),
         ("incident", pa.string()),
+        ("service", pa.string()),
+        ("source_role", pa.string()),
+        ("target_role", pa.string()),
+        (
+            "evidence",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("time", pa.int64()),
+                        ("log", pa.string()),
+                        ("line", pa.int64()),
+                        ("user", pa.string()),
+                        ("kind", pa.string()),
+                        ("port", pa.int32()),
+                    ]
+                )
+            ),
+        ),
+        ("model", pa.string()),
+        ("model_before", pa.string()),
+        ("elsewhere", _TEXTS),
     ]
 )
 """The fields of an alert and its id."""

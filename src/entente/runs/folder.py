@@ -126,6 +126,12 @@ class RunFolder:
     def card(self) -> ModelCard:
         return ModelCard.load(self.path / CARD)
 
+    def model_name(self) -> str:
+        """Names a model by what decides its alerts: its weights and its thresholds."""
+        card = self.card()
+        facts = json.dumps([card.weights_sha256, card.thresholds], sort_keys=True)
+        return hashlib.sha256(facts.encode()).hexdigest()[:16]
+
     def read_model(self) -> tuple[dict[str, Arrays], ModelCard]:
         card, path = self.card(), self.path / WEIGHTS
         try:

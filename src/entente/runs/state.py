@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pyarrow import parquet
@@ -41,12 +42,15 @@ class SiloState:
     """How benign validation edges scored; None where nothing was validated."""
     budget: DayBudget | None = None
     """What the last day has left of `detection.alerts_per_day`, where that is set."""
+    model: str | None = None
+    """The model that scored the last window."""
 
     def store(self, path: Path) -> None:
         """Replace the directory `path`, whole or not at all."""
         calibration = None if self.calibration is None else self.calibration.as_dict()
         budget = None if self.budget is None else self.budget.as_dict()
-        facts = {"version": VERSION, "until": self.until, "calibration": calibration, "budget": budget}
+        facts: dict[str, Any] = {"version": VERSION, "until": self.until, "model": self.model}
+        facts |= {"calibration": calibration, "budget": budget}
         arrays = {f"{DETECTOR}{name}": array for name, array in (self.detector or {}).items()}
         arrays |= dict(zip(HISTORY, self.history, strict=True))
         with sealed_directory(path) as folder:
@@ -77,4 +81,5 @@ class SiloState:
             history=(window, src, dst),
             calibration=None if calibration is None else Calibration.from_dict(calibration),
             budget=None if budget is None else DayBudget.from_dict(budget),
+            model=facts.get("model"),
         )

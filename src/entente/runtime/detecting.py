@@ -104,6 +104,7 @@ def _score(request: NightRequest) -> Night:
     run, memory, events = request.run, request.memory, request.events
     experiment = run.experiment()
     models, card = run.read_model()
+    model = run.model_name()
     thresholds, shape = card.thresholds, card.shape
     policy = AlertPolicy(experiment.detection.alerts_per_day, experiment.detection.exclude)
     findings, raised, memories = [], [], {}
@@ -114,6 +115,9 @@ def _score(request: NightRequest) -> Night:
             memories[name] = before  # a new folder has to hold every silo's state
             continue
         detector = trained_detector(experiment, shape, models, night.judge)
+        calibration = before.calibration
+        if before.model not in (None, model):  # what a model before this one scored says nothing of it
+            calibration = run.states.read(night.judge).calibration if run.states.has(night.judge) else None
         state = detector.initial_state(graph) if before.detector is None else before.detector
         scores, after = detector.score(graph, state)
         found = raise_alerts(
@@ -121,18 +125,18 @@ def _score(request: NightRequest) -> Night:
             hosts.own,
             [before.history],
             policy,
-            before.calibration,
+            calibration,
             partial(detector.explain, graph, state),
             before.budget,
         )
         seen = recent_edges(before.history, edge_columns(graph))
-        memories[name] = SiloState(night.until, hosts, after, seen, before.calibration, found.budget)
+        memories[name] = SiloState(night.until, hosts, after, seen, calibration, found.budget, model)
         raised.append(found)
         counts = (len(found.alerts), graph.num_edges, graph.num_windows, night.new_hosts)
         findings.append(Finding(name, *counts, before.until, night.until))
     earlier = _earlier(run, memory)
     table = joined(raised)
-    alerts = complete(table.alerts, events, earlier)
+    alerts = complete(table.alerts, events, earlier, model)
     recent = still_open((*earlier, *alerts))
     return Night(alerts, table.excluded, tuple(findings), memories, recent)
 

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from entente.detection.alerts import Alert, in_order
+from entente.detection.alerts import EVIDENCE, Alert, EvidenceRow, in_order
 from entente.detection.explanations import technique_hint
 from entente.detection.incidents import assign_incidents
+from entente.detection.services import service_of
 from entente.graphs.context import NOTHING, EdgeContext
 from entente.graphs.snapshots import Timeline, read_timeline
-from entente.logs.schema import DAY, MICROSECONDS
+from entente.logs.events import scan_events
+from entente.logs.schema import DAY, MICROSECONDS, ORIGIN
 
 COLUMNS = {"users": "user", "kinds": "kind", "logons": "logon", "ports": "port"}
 """Field of an alert -> column of an event."""
 
 
-def complete(alerts: Iterable[Alert], events: Path, earlier: Iterable[Alert] = ()) -> tuple[Alert, ...]:
+def complete(
+    alerts: Iterable[Alert], events: Path, earlier: Iterable[Alert] = (), model: str | None = None
+) -> tuple[Alert, ...]:
     """The alerts with what their events say and the incidents they belong to, in order.
 
-    `earlier` are alerts of before, whose incidents may go on. Only days that have alerts are read again,
-    one at a time: to keep the context of every edge until it is known which are raised takes far more memory.
+    `model` names what scored them. `earlier` are alerts of before, whose incidents may go on. Only days that
+    have alerts are read again, one at a time: to keep the context of every edge until it is known which are
+    raised takes far more memory.
     """
     found: list[Alert] = []
     for (width, _), group in groupby(sorted(alerts, key=in_order), key=_span):
         found += _looked_up(list(group), events, width)
-    return assign_incidents(found, earlier)
+    return assign_incidents([replace(alert, model=model) for alert in found], earlier)
 
 
 def _span(alert: Alert) -> tuple[int, int]:
@@ -44,11 +52,40 @@ def _looked_up(alerts: Sequence[Alert], events: Path, width: int) -> list[Alert]
     timeline = read_timeline(
         events, width / MICROSECONDS, first / MICROSECONDS, last / MICROSECONDS, context=True
     )
+    rows = _rows(alerts, events, width)
     found = []
     for alert in alerts:
         edge = _edge(timeline, alert)
-        found.append(alert if edge is None else replace(alert, **_said(timeline, edge)))
+        shown = rows.get((alert.start, alert.src, alert.dst), ())
+        said = {} if edge is None else _said(timeline, edge)
+        found.append(replace(alert, **said, evidence=tuple(shown)))
     return found
+
+
+def _rows(
+    alerts: Sequence[Alert], events: Path, width: int
+) -> Mapping[tuple[int, str, str], Sequence[EvidenceRow]]:
+    """The first events of every alert's edge, and where they stand in their logs."""
+    wanted = {(alert.start, alert.src, alert.dst) for alert in alerts}
+    first = alerts[0].start
+    sources, targets = (sorted({edge[end] for edge in wanted}) for end in (1, 2))
+    found: dict[tuple[int, str, str], list[EvidenceRow]] = defaultdict(list)
+    columns = ("time", "src", "dst", "user", "kind", "port", *ORIGIN)
+    for batch in scan_events(events, columns, first, alerts[-1].end):
+        sent, got = (
+            pc.is_in(batch[name], value_set=pa.array(names, pa.string()))
+            for name, names in (("src", sources), ("dst", targets))
+        )
+        for row in batch.filter(pc.and_(sent, got)).to_pylist():
+            start = first + (row["time"] - first) // width * width
+            edge = (start, row.pop("src"), row.pop("dst"))
+            if edge in wanted:
+                found[edge] = sorted([*found[edge], EvidenceRow(**row)], key=_when)[:EVIDENCE]
+    return found
+
+
+def _when(row: EvidenceRow) -> tuple[int, str, int]:
+    return row.time, row.log or "", row.line or 0
 
 
 def _edge(timeline: Timeline, alert: Alert) -> int | None:
@@ -70,6 +107,7 @@ def _said(timeline: Timeline, edge: int) -> dict[str, Any]:
     found |= {"last": int(context.last_time[edge]), **_frequent(context, edge)}
     if context.failures is not None and context.failures[edge] != NOTHING:
         found["failures"] = int(context.failures[edge])
+    found["service"] = service_of(found.get("ports", ()))
     hint = technique_hint(found.get("kinds", ()), found.get("ports", ()), found.get("logons", ()))
     if hint is not None:
         found["technique"], found["technique_reason"] = hint

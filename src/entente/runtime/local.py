@@ -102,15 +102,18 @@ def finish(
     write_scores(folder.path / "scores.parquet", evaluation.scored.values())
     raised = raise_from(dataset, evaluation, detectors)
     table = joined(list(raised.values()))
-    alerts = complete(table.alerts, experiment.data.events)
+    alerts = complete(table.alerts, experiment.data.events, model=folder.model_name())
     write_table(folder.path / "alerts.parquet", alerts, table.excluded)
-    states = {n: _state(silo, evaluation, raised[n].budget) for n, silo in dataset.silos.items()}
+    states = {
+        n: _state(silo, evaluation, raised[n].budget, folder.model_name())
+        for n, silo in dataset.silos.items()
+    }
     folder.states.write(states, still_open(alerts))
     folder.write_metrics(metrics)
     return Run(folder, models, evaluation, metrics, card)
 
 
-def _state(silo: SiloData, evaluation: Evaluation, budget: DayBudget | None) -> SiloState:
+def _state(silo: SiloData, evaluation: Evaluation, budget: DayBudget | None, model: str) -> SiloState:
     """What the silo goes on from after the test windows."""
     test = silo.test
     return SiloState(
@@ -120,6 +123,7 @@ def _state(silo: SiloData, evaluation: Evaluation, budget: DayBudget | None) -> 
         history=recent_edges(*map(edge_columns, (silo.train, silo.validation, test))),
         calibration=evaluation.calibrations[silo.name],
         budget=budget,
+        model=model,
     )
 
 

@@ -107,7 +107,7 @@ class AlertStore:
                 (
                     alert.id,
                     alert.incident,
-                    alert.start,
+                    alert.time,
                     alert.silo,
                     _level(alert.severity),
                     alert.score,

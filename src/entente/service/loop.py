@@ -15,7 +15,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -255,13 +255,14 @@ class WatchLoop:
         if said is not None:
             self._report(said)
         scored = self.scorer.score(events, start, end)
+        raised = self._named(scored.alerts)
         number = state_number(self._connection) + 1
         self.scorer.save(self._states / f"{number:08d}")
         prepared = self.pending.prepare(rest)
         suppressions = self._rules()
         moment = round(self._clock() * MICROSECONDS)
         with transaction(self._connection):
-            fresh = self._store.add(scored.alerts, suppressions, moment)
+            fresh = self._store.add(raised, suppressions, moment)
             self._outbox.add(self._outputs, fresh)
             self._connection.execute(
                 "INSERT INTO scorings VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -286,6 +287,13 @@ class WatchLoop:
         self.tally.suppressed += len(scored.alerts) - len(fresh)
         self.tally.new_hosts += scored.new_hosts
         return True
+
+    def _named(self, alerts: Sequence[Alert]) -> list[Alert]:
+        """The alerts with the model whose place the present one took, if it took any."""
+        row = self._connection.execute(
+            "SELECT model FROM scorings WHERE model != ? ORDER BY start DESC LIMIT 1", (self.scorer.model,)
+        ).fetchone()
+        return [replace(alert, model_before=row["model"] if row else None) for alert in alerts]
 
     def _rules(self) -> Suppressions:
         """The suppressions as they are now; what is wrong with their file is said once."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -88,7 +87,12 @@ class ModelScorer:
 
     def _take_over(self) -> RunFolder:
         """A copy of the run as it is now; the one that is there already if the model is the same."""
-        name = _digest(self._config.run)
+        delivered = RunFolder(self._config.run)
+        if not delivered.has_model:
+            raise StorageError(
+                "holds no trained model", where=delivered.path, remedy="Finish the run, or name another."
+            )
+        name = delivered.model_name()
         target = self._config.folder / "models" / name
         if not target.is_dir():
             with replacing_directory(target) as temporary:
@@ -98,16 +102,3 @@ class ModelScorer:
                 shutil.copytree(self._config.run / "state", temporary / "state")
                 RunFolder(temporary).read_model()
         return RunFolder(target)
-
-
-def _digest(run: Path) -> str:
-    """Names a model by what it is made of."""
-    digest = hashlib.sha256()
-    try:
-        for part in ("model.json", "model.safetensors"):
-            digest.update((run / part).read_bytes())
-    except OSError as error:
-        raise StorageError(
-            f"holds no trained model ({error.strerror})", where=run, remedy="Finish the run, or name another."
-        ) from error
-    return digest.hexdigest()[:16]

@@ -55,6 +55,16 @@ def _event(alert: Alert) -> str:
         "act": alert.kinds[0] if alert.kinds else None,
         "cs2": alert.technique,
         "cs2Label": "technique" if alert.technique else None,
+        "reason": alert.technique_reason,
+        "app": alert.service,
+        "cs4": f"{alert.source_role or 'new'} to {alert.target_role or 'new'}",
+        "cs4Label": "roles",
+        "cs5": ", ".join(row.place for row in alert.evidence if row.place),
+        "cs5Label": "evidence" if any(row.place for row in alert.evidence) else None,
+        "cs6": " after ".join(name for name in (alert.model, alert.model_before) if name),
+        "cs6Label": "model" if alert.model or alert.model_before else None,
+        "flexString1": "; ".join(alert.elsewhere),
+        "flexString1Label": "elsewhere" if alert.elsewhere else None,
         "msg": "; ".join((headline(alert), *alert.explanation)),
     }
     extension = " ".join(f"{key}={escape_value(value)}" for key, value in fields.items() if value)

@@ -36,7 +36,7 @@ def _document(alert: Alert) -> dict[str, Any]:
         "rule": {"name": "Unexpected connection", "category": "lateral movement"},
         "source": _endpoint(alert.src),
         "destination": _endpoint(alert.dst),
-        "network": {"direction": alert.direction},
+        "network": {"direction": alert.direction, **({"protocol": alert.service} if alert.service else {})},
         "related": {
             "hosts": sorted({host for host in hosts if address(host) is None}),
             "ip": sorted({host for host in hosts if address(host) is not None}),
@@ -79,7 +79,9 @@ def _own(alert: Alert) -> dict[str, Any]:
     """What the schema has no place for."""
     values = alert.as_dict()
     kept = ("score", "threshold", "severity", "silo", "also", "explanation", "events", "failures", "rarity")
-    own = {name: values[name] for name in (*kept, "users", "kinds", "logons", "ports", "technique_reason")}
+    more = ("users", "kinds", "logons", "ports", "service", "technique_reason", "source_role", "target_role")
+    own = {name: values[name] for name in (*kept, *more, "model", "model_before", "elsewhere")}
+    own["evidence"] = [{**row, "time": timestamp(row["time"])} for row in values["evidence"]]
     window = {"start": timestamp(alert.start), "end": timestamp(alert.end)}
     return {**own, "window": window, "incident": {"id": alert.incident}}
 

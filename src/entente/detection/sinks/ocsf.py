@@ -23,7 +23,8 @@ ANALYTIC = {
 }
 UNMAPPED = (
     *("score", "threshold", "silo", "also", "direction", "failures", "users", "kinds", "logons", "ports"),
-    *("technique_reason", "rarity"),
+    *("technique_reason", "rarity", "source_role", "target_role", "evidence", "model", "model_before"),
+    "elsewhere",
 )
 """Fields of an alert that the class has no place for."""
 
@@ -93,6 +94,8 @@ def _evidence(alert: Alert) -> dict[str, Any]:
     evidence: dict[str, Any] = {"src_endpoint": _endpoint(alert.src), "dst_endpoint": _endpoint(alert.dst)}
     if alert.ports:
         evidence["dst_endpoint"]["port"] = alert.ports[0]
+    if alert.service:
+        evidence["dst_endpoint"]["svc_name"] = alert.service
     if alert.users:
         evidence["user"] = {"name": alert.users[0]}
     return evidence

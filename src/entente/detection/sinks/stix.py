@@ -18,6 +18,21 @@ MOST_SIGHTINGS = 999_999_999
 GENERIC = "T1021"
 """A sighting must be of something: Remote Services, where no better technique is known."""
 
+OPTIONAL = {
+    "users": "list of string",
+    "kinds": "list of string",
+    "ports": "list of integer",
+    "service": "string",
+    "technique_reason": "string",
+    "source_role": "string",
+    "target_role": "string",
+    "evidence": "list of time, log, line, user, kind and port",
+    "model": "string",
+    "model_before": "string",
+    "elsewhere": "list of string",
+}
+"""Properties of a sighting that an alert may have."""
+
 
 class StixBundle(Sink):
     name = "stix"
@@ -65,10 +80,11 @@ def _extension() -> dict[str, Any]:
         "extension-definition",
         EXTENSION,
         name="Entente alert",
-        description="Score, threshold, severity, silo, accounts, kinds and ports of an alert.",
-        schema="Properties: score (float), threshold (float), severity (string), silo (string), users "
-        "(list of string, optional), kinds (list of string, optional), ports (list of integer, optional).",
-        version="1.0.0",
+        description="Score, threshold, severity, silo, and what the events of an alert say.",
+        schema="Properties: score (float), threshold (float), severity (string), silo (string); optional: "
+        + ", ".join(f"{name} ({kind})" for name, kind in OPTIONAL.items())
+        + ".",
+        version="1.1.0",
         extension_types=["property-extension"],
     )
 
@@ -93,7 +109,8 @@ def _sighting(alert: Alert) -> dict[str, Any]:
         "severity": alert.severity,
         "silo": alert.silo,
     }
-    details |= {name: list(value) for name in ("users", "kinds", "ports") if (value := getattr(alert, name))}
+    values = alert.as_dict()
+    details |= {name: values[name] for name in OPTIONAL if values[name]}
     return _object(
         "sighting",
         _id("sighting", alert.id),

@@ -46,6 +46,13 @@ def _event(alert: Alert) -> dict[str, Any]:
         "ports": list(alert.ports),
         "technique": alert.technique,
         "technique_reason": alert.technique_reason,
+        "service": alert.service,
+        "source_role": alert.source_role,
+        "destination_role": alert.target_role,
+        "evidence": [f"{_moment(row.time)} {row.place}".strip() for row in alert.evidence],
+        "model": alert.model,
+        "model_before": alert.model_before,
+        "elsewhere": list(alert.elsewhere),
     }
     return event | {name: value for name, value in further.items() if value not in (None, [])}
 

@@ -1,0 +1,6 @@
+"""What a host is by its part in the silo's graph."""
+
+from typing import Literal
+
+Role = Literal["hub", "server", "workstation"]
+"""Contacts many hosts, is contacted by many, or neither."""
