@@ -74,7 +74,7 @@ def test_alerts_are_written_and_the_next_call_finds_nothing_and_succeeds(call: C
     second = call("--out", str(tmp_path / "b"), *state)
     assert second.exit_code == 0
     assert "no window is complete after 1970-01-04 23:00:00 UTC" in second.stdout
-    assert "6 events from 1970-01-04 23:00:00 UTC on wait" in second.stdout
+    assert "6 events from 1970-01-04 23:00:00 UTC on, waiting" in second.stdout
     assert alerts(tmp_path / "b") == 0
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import entente.service.loop as loop_module
+from entente.detection.feedback import Lessons
 from entente.logs.formats.base import Options
 from entente.logs.refine import Refinement
 from entente.logs.stream import LineReader
@@ -40,7 +41,8 @@ class Counting:
         self.until: int | None = table.get("until")
         self.windows: list[int] = table.get("windows", [])
 
-    def score(self, events: pa.Table, start: int, end: int) -> Outcome:
+    def score(self, events: pa.Table, start: int, end: int, lessons: Lessons) -> Outcome:
+        self.lessons = lessons
         rows = events.to_pylist()
         self.seen += [f"{row['time'] // 1_000_000} {row['src']}" for row in rows]
         self.windows += list(range(start, end, WIDTH))

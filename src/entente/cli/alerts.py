@@ -157,6 +157,34 @@ def reopen(service: Folder, alerts: Ids, actor: Who = None) -> None:
 
 
 @app.command()
+def lessons(service: Folder, as_json: Json = False) -> None:
+    """Show what closed alerts have taught: which sources are raised only above which score.
+
+    Take a lesson back with `entente alerts reopen`, all with `feedback = false` in the service's file.
+
+    Example: entente alerts lessons --service service
+    """
+    from entente.service.alerts import AlertStore
+    from entente.service.loop import scored_until
+    from entente.text import visible
+
+    with _database(service) as connection:
+        learnt = AlertStore(connection).lessons(scored_until(connection) or 0).of
+    if as_json:
+        print_json(
+            [
+                {"silo": silo, "src": src, "closed": o.closed, "bar": o.bar}
+                for (silo, src), o in learnt.items()
+            ]
+        )
+        return
+    for (silo, src), one in learnt.items():
+        said = f"{src} ({silo}): {one.closed} alerts closed as benign; raised above threshold + {one.bar:.4g}"
+        results().print(visible(said), markup=False)
+    results().print(f"{len(learnt)} sources")
+
+
+@app.command()
 def assign(
     service: Folder,
     alerts: Ids,

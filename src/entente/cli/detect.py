@@ -12,6 +12,7 @@ from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, resu
 from entente.text import count
 
 EXCLUDED = {"known-pairs": "pairs seen before", "multicast": "multicast or broadcast targets"}
+"""What `excluded` counts."""
 
 
 def detect(

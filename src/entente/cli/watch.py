@@ -64,6 +64,8 @@ def _show(status: dict[str, Any], as_json: bool) -> None:
         refused = f", {output['refused']} refused" if output["refused"] else ""
         tries = f", {output['attempts']} failed attempts" if output["attempts"] else ""
         console.print(f"output {output['name']}: {output['waiting']} to deliver{refused}{tries}")
+    if status.get("taught"):
+        console.print(f"{status['taught']:,} edges were not raised: such ones were closed as benign")
     for problem in status.get("problems", ()):
         console.print(problem, markup=False)
     for reason, rows in sorted(status["dropped"].items()):

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from entente.detection.addresses import address
+from entente.detection.feedback import NOTHING_LEARNT, Lessons
 
 Exclusion = Literal["known-pairs", "multicast"]
 
+TAUGHT = "taught"
+"""Why an edge of a source is not raised whose alerts were closed as benign."""
 ETHERNET_BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
@@ -19,6 +22,8 @@ class AlertPolicy:
     alerts_per_day: float | None = None
     """Per silo: the highest scores of each day, instead of all scores above the threshold."""
     exclude: tuple[Exclusion, ...] = ("known-pairs", "multicast")
+    lessons: Lessons = NOTHING_LEARNT
+    """What people taught by closing alerts."""
 
 
 def to_many(host: str) -> bool:

@@ -13,7 +13,7 @@ from entente.detection.alerts import Alert, Direction, in_order
 from entente.detection.budget import DAY, DayBudget, within_budget
 from entente.detection.explanations import SEVERITIES, SiloView, explain, severity
 from entente.detection.history import Edges, History
-from entente.detection.policy import AlertPolicy, to_many
+from entente.detection.policy import TAUGHT, AlertPolicy, to_many
 from entente.detection.scored import ScoredEdges
 from entente.detection.table import AlertTable
 from entente.detection.thresholds import Calibration
@@ -64,11 +64,14 @@ def raise_alerts(
             excluded["multicast"] += 1
         elif "known-pairs" in policy.exclude and past.known(*_edge(scored, i)):
             excluded["known-pairs"] += 1
+        elif _is_taught(scored, i, policy):
+            excluded[TAUGHT] += 1
         else:
             kept.append(i)
     if policy.alerts_per_day is not None:
         kept, budget = within_budget(scored, kept, policy.alerts_per_day, budget)
-        excluded.clear()  # of a pool of high scores, of which most are not raised in any case
+        # Of a pool of high scores, of which most are not raised in any case.
+        excluded = Counter({reason: n for reason, n in excluded.items() if reason == TAUGHT})
     # Several events of one pair and window, highest score first, are one alert.
     kept = list({_edge(scored, i): i for i in reversed(kept)}.values())
     said = [""] * len(kept) if reasons is None else reasons(np.array(kept, dtype=np.int64))
@@ -122,6 +125,15 @@ def _chosen(scored: ScoredEdges, policy: AlertPolicy) -> NDArray[np.int64]:
     places = places[ties]
     found: NDArray[np.int64] = places[np.argsort(-scored.score[places], kind="stable")]
     return found
+
+
+def _is_taught(scored: ScoredEdges, i: int, policy: AlertPolicy) -> bool:
+    """Whether people have closed such edges of this source as benign."""
+    if not policy.lessons.of:
+        return False
+    silo = int(scored.silo[i])
+    excess = float(scored.score[i]) - float(np.float32(scored.thresholds[silo]))
+    return policy.lessons.quiet(scored.silos[silo], str(scored.hosts[scored.src[i]]), excess)
 
 
 def _edge(scored: ScoredEdges, i: int) -> tuple[int, int, int]:

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from entente.detection.alerts import Alert
+from entente.detection.feedback import NOTHING_LEARNT, Lessons
 from entente.detection.history import Edges
 from entente.detection.incidents import still_open
 from entente.detection.policy import AlertPolicy
 from entente.detection.raising import joined, raise_alerts
-from entente.graphs.stored import is_edges
+from entente.logs.edges.store import is_edges
 from entente.logs.refine import system_clock
 from entente.logs.schema import STORED_SCHEMA
 from entente.runs.folder import RunFolder
@@ -76,6 +77,7 @@ def detect(
     *,
     lateness: float | None = None,
     now: int | None = None,
+    lessons: Lessons = NOTHING_LEARNT,
 ) -> Night:
     """Score new windows for the named silos (by default all, and hosts that belong to none).
 
@@ -84,14 +86,14 @@ def detect(
     newer table host,silo than the run's. With `lateness` (seconds) a window is complete once the log has
     come so far beyond its end; the events of others wait in the memory for the next call. Without it all
     windows are, and so are those of an edge directory. Events from the future, by the clock `now`
-    (microseconds), are set aside.
+    (microseconds), are set aside. `lessons` are what people taught by closing alerts.
     """
     if is_edges(events):  # its windows are whole
-        return _score(NightRequest(run, events, silos, memory, partition))
+        return _score(NightRequest(run, events, silos, memory, partition, lessons))
     waiting = memory.states.waiting() if memory is not None else STORED_SCHEMA.empty_table()
     with joined_events(waiting, events) as together:
         wanted = closing(together, lateness, system_clock() if now is None else now)
-        request = NightRequest(run, together, silos, memory, partition, wanted)
+        request = NightRequest(run, together, silos, memory, partition, lessons, wanted)
         night = _score(request)
         if lateness is not None:
             until = min(finding.until for finding in night.findings)
@@ -106,7 +108,7 @@ def _score(request: NightRequest) -> Night:
     models, card = run.read_model()
     model = run.model_name()
     thresholds, shape = card.thresholds, card.shape
-    policy = AlertPolicy(experiment.detection.alerts_per_day, experiment.detection.exclude)
+    policy = AlertPolicy(experiment.detection.alerts_per_day, experiment.detection.exclude, request.lessons)
     findings, raised, memories = [], [], {}
     for night in nights(request, experiment, shape, sorted(thresholds)):
         name, graph, hosts, before = night.silo, night.graph, night.hosts, night.before

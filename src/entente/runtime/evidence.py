@@ -19,6 +19,7 @@ from entente.detection.incidents import assign_incidents
 from entente.detection.services import service_of
 from entente.graphs.context import NOTHING, EdgeContext
 from entente.graphs.snapshots import Timeline, read_timeline
+from entente.logs.edges.store import is_edges
 from entente.logs.events import scan_events
 from entente.logs.schema import DAY, MICROSECONDS, ORIGIN
 
@@ -52,7 +53,7 @@ def _looked_up(alerts: Sequence[Alert], events: Path, width: int) -> list[Alert]
     timeline = read_timeline(
         events, width / MICROSECONDS, first / MICROSECONDS, last / MICROSECONDS, context=True
     )
-    rows = _rows(alerts, events, width)
+    rows = {} if is_edges(events) else _rows(alerts, events, width)
     found = []
     for alert in alerts:
         edge = _edge(timeline, alert)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from entente.config import Experiment
+from entente.detection.feedback import NOTHING_LEARNT, Lessons
 from entente.detectors import find
 from entente.detectors.base import GraphShape
 from entente.errors import UsageError
@@ -57,6 +58,8 @@ class NightRequest:
     """Where a silo goes on from; from the end of the run where this has nothing of it."""
     partition: Path | None = None
     """A newer table host,silo than the one of the run."""
+    lessons: Lessons = NOTHING_LEARNT
+    """What people taught by closing alerts."""
     closing: Closing = ALL_OF_IT
     """Which windows are complete; all of them by default."""
 

@@ -11,7 +11,9 @@ from typing import Any, Literal, get_args
 
 from entente.detection.alerts import Alert
 from entente.detection.explanations import SEVERITIES
+from entente.detection.feedback import DAYS, Lessons, Verdict, learn
 from entente.errors import UsageError
+from entente.logs.schema import DAY
 from entente.service.database import transaction
 from entente.service.suppression import Suppressions
 
@@ -237,6 +239,15 @@ class AlertStore:
                 (found.alert.id, time.time_ns() // 1000, actor, text),
             )
             self._record(actor, "note", found.alert.id, {"text": text})
+
+    def lessons(self, until: int) -> Lessons:
+        """What the alerts taught that people have closed, of the days before `until` (microseconds)."""
+        rows = self._connection.execute(
+            "SELECT silo, src, reason, score - json_extract(document, '$.threshold') AS excess FROM alerts "
+            "WHERE status = 'closed' AND reason IN ('benign', 'true') AND time >= ?",
+            (until - DAYS * DAY,),
+        )
+        return learn(Verdict(r["silo"], r["src"], r["excess"], r["reason"] == "benign") for r in rows)
 
     def notes(self, name: str) -> list[tuple[int, str, str]]:
         """(time, who, text) of an alert's notes, oldest first."""

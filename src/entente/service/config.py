@@ -56,6 +56,8 @@ class Watch(Section):
     """Seconds that an event may be ahead of this machine's clock; beyond them it is set aside."""
     silent: float = Field(default=900.0, gt=0)
     """Seconds after which a source that brings nothing is named, and holds no window open any more."""
+    feedback: bool = True
+    """Whether alerts that are closed as benign keep such ones of the same source from being raised."""
     pending: int = Field(default=5_000_000, ge=1000)
     """Events that may wait for their window to close; beyond them sources are not read."""
     port: int = Field(default=9466, ge=0, le=65535)

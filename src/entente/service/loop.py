@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from entente.detection.alerts import Alert
+from entente.detection.feedback import NOTHING_LEARNT, Lessons
 from entente.errors import LogError
 from entente.logs.schema import MICROSECONDS, STORED_SCHEMA
 from entente.logs.stream import LineReader
@@ -46,6 +47,8 @@ class Outcome:
     alerts: tuple[Alert, ...]
     edges: int
     new_hosts: int = 0
+    taught: int = 0
+    """Edges that are not raised because such ones were closed as benign."""
 
 
 class Scorer(Protocol):
@@ -64,8 +67,10 @@ class Scorer(Protocol):
     def drift(self) -> float | None:
         """Share of edges above the threshold, over the share expected from training; None if unknown."""
 
-    def score(self, events: pa.Table, start: int, end: int) -> Outcome:
-        """Score the windows from `start` to `end` and move the state on; empty windows count too."""
+    def score(self, events: pa.Table, start: int, end: int, lessons: Lessons) -> Outcome:
+        """Score the windows from `start` to `end` and move the state on; empty windows count too.
+
+        `lessons` are what people taught by closing alerts."""
 
     def save(self, folder: Path) -> None:
         """Write the present state, whole."""
@@ -97,6 +102,7 @@ class Tally:
     edges: int = 0
     alerts: int = 0
     suppressed: int = 0
+    taught: int = 0
     new_hosts: int = 0
 
 
@@ -254,7 +260,8 @@ class WatchLoop:
         said = self.scorer.refresh()
         if said is not None:
             self._report(said)
-        scored = self.scorer.score(events, start, end)
+        lessons = self._store.lessons(start) if self.config.feedback else NOTHING_LEARNT
+        scored = self.scorer.score(events, start, end, lessons)
         raised = self._named(scored.alerts)
         number = state_number(self._connection) + 1
         self.scorer.save(self._states / f"{number:08d}")
@@ -286,6 +293,7 @@ class WatchLoop:
         self.tally.alerts += len(scored.alerts)
         self.tally.suppressed += len(scored.alerts) - len(fresh)
         self.tally.new_hosts += scored.new_hosts
+        self.tally.taught += scored.taught
         return True
 
     def _named(self, alerts: Sequence[Alert]) -> list[Alert]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from entente.artifacts import replacing_directory
+from entente.detection.feedback import Lessons
+from entente.detection.policy import TAUGHT
 from entente.errors import EntenteError, StorageError
 from entente.logs.events import write_events
 from entente.logs.schema import MICROSECONDS
@@ -56,18 +58,18 @@ class ModelScorer:
             return None
         return self._raised / self._edges / self._expected
 
-    def score(self, events: pa.Table, start: int, end: int) -> Outcome:
+    def score(self, events: pa.Table, start: int, end: int, lessons: Lessons) -> Outcome:
         silos = [self._config.silo] if self._config.silo else []
         with tempfile.TemporaryDirectory(dir=self._config.folder, prefix=".window-") as scratch:
             write_events(events, Path(scratch) / "events")
-            night = detect(self._run, Path(scratch) / "events", silos, self._memory)
+            night = detect(self._run, Path(scratch) / "events", silos, self._memory, lessons=lessons)
         self._night = night
         self.until = end
         edges = sum(finding.edges for finding in night.findings)
         self._edges += edges
         self._raised += len(night.alerts) + sum(night.excluded.values())
         new_hosts = sum(finding.new_hosts for finding in night.findings)
-        return Outcome(night.alerts, edges, new_hosts)
+        return Outcome(night.alerts, edges, new_hosts, night.excluded.get(TAUGHT, 0))
 
     def save(self, folder: Path) -> None:
         assert self._night is not None

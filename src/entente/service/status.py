@@ -57,6 +57,7 @@ class Status:
     edges: int
     alerts: int
     suppressed: int
+    taught: int
     new_hosts: int
     open_alerts: int
     dropped: dict[str, int]
@@ -92,6 +93,7 @@ def status_of(loop: WatchLoop, connection: sqlite3.Connection, started: float, n
         edges=tally.edges,
         alerts=tally.alerts,
         suppressed=tally.suppressed,
+        taught=tally.taught,
         new_hosts=tally.new_hosts,
         open_alerts=int(row[0]),
         dropped=dict(tally.dropped),
@@ -203,6 +205,7 @@ class _Collector:
             "edges": ("Edges scored", s.edges),
             "alerts": ("Alerts raised", s.alerts),
             "suppressed_alerts": ("Alerts that a suppression fits", s.suppressed),
+            "taught_edges": ("Edges not raised because such ones were closed as benign", s.taught),
             "unknown_hosts": ("Hosts that training had not seen", s.new_hosts),
         }
         for name, (help_text, value) in counters.items():
