@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 EXTRAS := dev,privacy,flare,spark,clickhouse,evtx,service,kafka,pyg,tensorboard,mlflow,docs,notebooks,console
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint docs wheel bench clean
 
 demo: $(VENV)/.base
 	$(BIN)/entente demo --out demo
@@ -23,6 +23,13 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+
+# dist/: wheel and sdist, the same bytes from the same commit
+wheel: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+wheel: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python tools/stamp.py
+	$(BIN)/python -m build --no-isolation --outdir dist . ; status=$$? ; $(BIN)/python tools/stamp.py --remove ; exit $$status
 
 bench: $(VENV)/.dev
 	$(BIN)/entente bench speed

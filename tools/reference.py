@@ -20,9 +20,10 @@ HIDDEN = ("help", "install_completion", "show_completion")
 
 
 def write(folder: Path) -> None:
-    """Both pages into `folder`; a page that has not changed is left alone, so that it is not built again."""
+    """All pages into `folder`; one that has not changed is left alone, so that it is not built again."""
     folder.mkdir(exist_ok=True)
-    for name, text in (("cli.md", command_page()), ("api.md", api_page())):
+    pages = {"cli.md": command_page(), "api.md": api_page(), "more.md": more_page(folder.parent)}
+    for name, text in pages.items():
         file = folder / name
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
@@ -94,6 +95,15 @@ def api_page() -> str:
     for name in entente.PUBLIC:
         lines += [f"## `{name}`", "", "```{eval-rst}", *directive(name), "```", ""]
     return "\n".join(lines)
+
+
+def more_page(docs: Path) -> str:
+    """Pages that no list of contents names yet, so that a new one is never lost."""
+    lists = ("index.md", "how-to.md", "reference.md", "explanation.md", "tutorials/index.md")
+    named = " ".join((docs / name).read_text(encoding="utf-8") for name in lists)
+    known = set(re.findall(r"^(?:.*<)?([a-z0-9/-]+)>?$", named, flags=re.M))
+    rest = [page.stem for page in sorted(docs.glob("*.md")) if page.stem not in known | {"index"}]
+    return "\n".join(["# More", "", "```{toctree}", *(f"../{name}" for name in rest), "```", ""])
 
 
 def directive(name: str) -> list[str]:
