@@ -12,7 +12,7 @@ def test_a_run_with_the_default_plug_ins_has_about_forty_settings(capsys) -> Non
     sections = list(described("entente"))
     every = sum(len(section.fields) for section in sections if not section.plugin)
     of = {section.plugin: len(section.fields) for section in sections if section.plugin}
-    default = every + of['name = "euler"'] + of['rule = "entente"']
+    default = every + of['name = "behaviour"'] + of['rule = "entente"']
     with capsys.disabled():
         print(
             f"settings: {every} of every run, {default} with the defaults, {every + sum(of.values())} in all"

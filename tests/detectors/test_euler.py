@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from entente.config import detector_options
+from entente.detectors import create
 from entente.detectors.base import Candidates, GraphShape
 from entente.detectors.euler import detector as euler_module
 from entente.detectors.euler.detector import Euler
+from entente.detectors.neural import chosen_device
 from entente.errors import DetectorError
 from entente.graphs.sampling import held_out
 from entente.graphs.temporal import TemporalGraph
@@ -160,3 +163,24 @@ def test_fixed_identities_are_the_same_everywhere_and_never_sent() -> None:
     scores = [d.score(graph, d.initial_state(graph))[0] for d in (here, there)]
     assert np.array_equal(*scores)
     assert here.module.encoder.first.map.weight.norm(dim=1).numpy() == pytest.approx(1.0)
+
+
+def test_a_gpu_that_is_not_there_is_refused_and_auto_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert chosen_device("auto") == chosen_device("cpu") == torch.device("cpu")
+    with pytest.raises(DetectorError, match='device = "cuda"') as refused:
+        create(detector_options({"name": "euler", "device": "cuda"}), GraphShape(8), 0)
+    assert "auto" in (refused.value.remedy or "")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ["euler", "jbeil"])
+def test_training_on_a_gpu_ends_close_to_that_on_the_processor(name: str) -> None:
+    graph = replace(communities(), merged=name == "euler")
+    shape = GraphShape(graph.table_size, graph.rows.shape[1])
+    found = []
+    for device in ("cpu", "cuda"):
+        one = create(detector_options({"name": name, "device": device}), shape, 1)
+        one.train(graph, 1, np.random.default_rng(1))
+        found.append(one.score(graph, one.initial_state(graph))[0])
+    np.testing.assert_allclose(*found, atol=1e-3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +28,18 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def chosen_device(name: str) -> torch.device:
+    """The device behind `device = "auto"`, "cpu" or "cuda"; DetectorError where it is not there."""
+    there = torch.cuda.is_available()
+    if name == "cuda" and not there:
+        why = "torch was built without CUDA" if torch.version.cuda is None else "no GPU can be used"
+        raise DetectorError(
+            f'detector.device = "cuda", but {why} on this machine',
+            remedy='Set device = "auto" or "cpu", or install torch with CUDA and a driver that fits it.',
+        )
+    return torch.device("cuda" if there and name != "cpu" else "cpu")
+
+
 class NeuralDetector(Detector):
     """A detector around one torch module, trained by Adam."""
 
@@ -38,6 +50,7 @@ class NeuralDetector(Detector):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.module = build()
+        self.module.to(chosen_device(getattr(config, "device", "cpu")))
         self.optimiser = torch.optim.Adam(
             self.module.parameters(), lr=config.lr, weight_decay=getattr(config, "weight_decay", 0.0)
         )
@@ -45,13 +58,6 @@ class NeuralDetector(Detector):
     @property
     def device(self) -> torch.device:
         return next(self.module.parameters()).device
-
-    def to(self, device: str | torch.device) -> Self:
-        """Move weights and Adam's memory to a device."""
-        memory = self.optimiser_state()
-        self.module.to(device)
-        self.load_optimiser_state(memory)
-        return self
 
     def weights(self) -> Arrays:
         return {name: _array(p) for name, p in self.module.named_parameters()}

@@ -30,7 +30,11 @@ MEASURING = (
 )
 """Files of this room that can change a cell's outcome; the others only plan and draw."""
 
-SINCE = {("detection", "ensemble"): "none", ("detector", "identities"): "trained"}
+SINCE = {
+    ("detection", "ensemble"): "none",
+    ("detector", "identities"): "trained",
+    ("detector", "device"): "cpu",
+}
 """Settings younger than recorded cells. With these values nothing changes, so they are no part of a key."""
 
 Label = str | int | float | bool | None

@@ -63,6 +63,9 @@ class EulerOptions(DetectorOptions):
     identities: Literal["trained", "fixed"] = "trained"
     """A host's row: trained and sent, or a random unit vector, the same in every silo."""
 
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
+    """Where it computes; auto = a GPU where there is one. Another device rounds differently: other bits."""
+
     def settings(self) -> EulerSettings:
         """The model's settings, those that cannot be set included."""
-        return EulerSettings(**self.model_dump(exclude={"name"}))
+        return EulerSettings(**self.model_dump(exclude={"name", "device"}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -54,6 +54,9 @@ class JbeilOptions(DetectorOptions):
     lr: float = Field(default=0.003, gt=0)
     """Adam's rate (paper: 0.003 on Pivoting, 0.01 on LANL)."""
 
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
+    """Where it computes; auto = a GPU where there is one. Another device rounds differently: other bits."""
+
     def settings(self) -> JbeilSettings:
         """The model's settings, those that cannot be set included."""
-        return JbeilSettings(**self.model_dump(exclude={"name"}))
+        return JbeilSettings(**self.model_dump(exclude={"name", "device"}))
