@@ -1,14 +1,17 @@
 """Detectors on planted campaigns (docs/planting.md), with and without planted benign work.
 
-    python benchmarks/planted_campaigns.py [--lanl DIR] [--logs classic lifelike] [--seeds 3]
-        [--attacks slow-chains slow-operator sessions own] [--noise none bursts both]
-        [--detectors rare-target novelty-burst] [--quick]
+    python benchmarks/planted_campaigns.py [--lanl DIR] [--logs classic lifelike] [--seeds 3] [--first-seed 0]
+        [--attacks slow-chains slow-operator sessions own] [--noise none bursts both accounts]
+        [--detectors evidence-young behaviour behaviour-base] [--quick]
 
-Each log without its own red team gets one kind of attack after the end of training (`own`: it keeps its
-red team instead), then the benign work of `--noise` over its whole span; one silo holds everything. Figures,
-means over seeds: average precision; recall among the 10 highest edges of each window; recall among the 10
-highest of each day; share of campaigns of which one of these comes within the first third of their edges.
-DIR holds LANL's topology.npz, redteam.txt.gz and replay.py; `--logs` without a name leaves the replay alone.
+Each log without its own red team gets benign work over its whole span and one kind of attack after the end of
+training (`own`: its red team instead); one silo holds everything. A detector is trained once for each noise
+and scores every attack. `behaviour-plain` looks at no accounts, `behaviour-base` is the base model without any
+training. In the LANL replay an account follows from its source: no detector looks at accounts there.
+Figures, means over seeds: average precision; recall among the 10 highest edges of each window; recall among
+the 10 highest of each day; share of campaigns of which one of these comes within the first third of their
+edges. DIR holds LANL's topology.npz, redteam.txt.gz and replay.py; `--logs` without a name leaves the replay
+alone.
 """
 
 from __future__ import annotations
@@ -17,33 +20,42 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from entente.config import parse_experiment
+from entente.config import Experiment, parse_experiment
 from entente.detection.metrics import average_precision, recall_at
 from entente.logs.events import write_events
 from entente.runs.folder import RunFolder
-from entente.runtime.local import train
+from entente.runtime.assembly import load_dataset, trained_detector
+from entente.runtime.evaluation import evaluate_models
+from entente.runtime.local import fit
 from entente_lab.planting import planted
 from entente_lab.simulator import SimulationConfig, simulate
 from simulator_statistics import replay
 
 US = 1_000_000
 WINDOW, DAY = 1800 * US, 86_400 * US
-BUDGET = 10
-NOISE = {
+BUDGET, ROUNDS = 10, 15
+REPLAY = "lanl-replay"
+NOISE: dict[str, dict[str, dict[str, Any]]] = {
     "none": {},
     "bursts": {"admin-bursts": {"per_day": 12}},
     "both": {"admin-bursts": {"per_day": 12}, "benign-pivots": {"per_day": 6}},
+    "accounts": {"noisy-accounts": {"host_days": 0.1}},
+}
+DETECTORS: dict[str, dict[str, Any]] = {
+    "behaviour-plain": {"name": "behaviour", "accounts": False},
+    "behaviour-base": {"name": "behaviour", "start": "base"},
 }
 
 
 def read_log(name: str, seed: int, lanl: Path | None, quick: bool) -> tuple[pa.Table, float]:
     """Events with the log's own red team, and the second at which training ends."""
-    if name != "lanl-replay":
+    if name != REPLAY:
         size = {"hosts": 200, "days": 6.0} if quick else {}
         config = SimulationConfig(preset=name, seed=seed, **size)
         return simulate(config).events, config.attack_start // 1800 * 1800
@@ -54,38 +66,82 @@ def read_log(name: str, seed: int, lanl: Path | None, quick: bool) -> tuple[pa.T
     return events.select(columns).to_arrow(), 42 * 3600.0
 
 
-def prepare(
-    events: pa.Table, attack: str, noise: str, seed: int, end: float
-) -> tuple[pa.Table, pl.DataFrame]:
-    """The log with attack and noise, and the contacts of the attack with their campaigns."""
-    log = pl.from_arrow(events)
-    assert isinstance(log, pl.DataFrame)
-    table, contacts = events, log.filter(label=1).select("time", "src", "dst", campaign=pl.lit(0))
-    if attack != "own":
-        # In the replay the account follows from the source: a carried one would give the operator away.
-        follows = attack == "slow-operator" and "outcome" not in events.column_names
-        parameters = {"carried": False} if follows else {}
-        clean = events.filter((log["label"] != 1).to_arrow())
-        result = planted(clean, attack, seed, since=int(end * US), **parameters)
-        table = result.events
-        contacts = pl.DataFrame(result.contacts).select("time", "src", "dst", "campaign")
+def frame(table: pa.Table) -> pl.DataFrame:
+    found = pl.from_arrow(table)
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
+def attack_on(events: pa.Table, attack: str, seed: int, end: float) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The attack's events, and its contacts with their campaigns; it knows nothing of the noise."""
+    log = frame(events)
+    red = log.filter(pl.col("label") == 1)
+    if attack == "own":
+        return red, red.select("time", "src", "dst", campaign=pl.lit(0))
+    # In the replay the account follows from the source: a carried one would give the operator away.
+    follows = attack == "slow-operator" and "outcome" not in events.column_names
+    clean = events.filter((log["label"] != 1).to_arrow())
+    result = planted(clean, attack, seed, since=int(end * US), **({"carried": False} if follows else {}))
+    contacts = frame(result.contacts).select("time", "src", "dst", "campaign")
+    return frame(result.events).filter(pl.col("label") == 1), contacts
+
+
+def noisy(events: pa.Table, noise: str, seed: int) -> pa.Table:
+    """The log without its red team, with benign work."""
+    table = events.filter((frame(events)["label"] != 1).to_arrow())
     for kind, parameters in NOISE[noise].items():
         table = planted(table, kind, seed, **parameters).events
-    return table, contacts
+    return table
 
 
-def measure(table: pa.Table, contacts: pl.DataFrame, detector: str, seed: int, end: float) -> list[float]:
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        write_events(table, folder / "events")
-        settings = {
-            "seed": seed,
-            "mode": "non-fl",
-            "detector": {"name": detector},
-            "data": {"events": str(folder / "events"), "start": 0.0, "train": end},
-        }
-        run = train(parse_experiment(settings), RunFolder(folder / "run"), baselines=())
-        scored = run.evaluation.overall()
+class Trained:
+    """One detector trained on one log, which then scores every attack on it."""
+
+    def __init__(self, log: str, table: pa.Table, detector: str, seed: int, end: float, work: Path) -> None:
+        self._table, self._work = table, work
+        self._experiment = self._settings(log, detector, seed, end)
+        write_events(table, work / "events")
+        self._dataset = load_dataset(self._experiment)
+        if detector == "behaviour-base":
+            self._models = None
+        else:
+            folder = RunFolder(work / "run")
+            folder.begin(self._experiment, resume=False)
+            self._models, _ = fit(self._experiment, folder, self._dataset)
+
+    def _settings(self, log: str, detector: str, seed: int, end: float) -> Experiment:
+        options = dict(DETECTORS.get(detector, {"name": detector}))
+        if log == REPLAY and options["name"] == "behaviour":
+            options["accounts"] = False
+        return parse_experiment(
+            {
+                "seed": seed,
+                "mode": "non-fl",
+                "detector": options,
+                "federation": {"rounds": ROUNDS},
+                "data": {"events": str(self._work / "events"), "start": 0.0, "train": end},
+            }
+        )
+
+    def measure(self, attack: pl.DataFrame, contacts: pl.DataFrame) -> list[float]:
+        own = frame(self._table)
+        whole = pl.concat([own, attack.select(own.columns).cast(own.schema)])
+        whole = whole.sort("time", maintain_order=True)
+        with tempfile.TemporaryDirectory() as scratch:
+            write_events(whole.to_arrow().cast(self._table.schema), Path(scratch) / "events")
+            data = self._experiment.data.model_copy(update={"events": Path(scratch) / "events"})
+            experiment = self._experiment.model_copy(update={"data": data})
+            dataset = load_dataset(experiment)
+        models = self._models
+        if models is None:  # the base model: no training at all
+            from entente.detectors.behaviour.base_model import base_weights
+
+            models = {"": base_weights()}
+        detectors = {n: trained_detector(experiment, dataset.shape, models, n) for n in dataset.silos}
+        return figures(evaluate_models(dataset, detectors, experiment.detection).overall(), contacts)
+
+
+def figures(scored: Any, contacts: pl.DataFrame) -> list[float]:
     day = scored.window // DAY
     order = np.lexsort((-scored.score, day))
     rank = np.empty(len(order), dtype=np.int64)
@@ -103,7 +159,6 @@ def measure(table: pa.Table, contacts: pl.DataFrame, detector: str, seed: int, e
         bool(campaign["alert"][: -(-len(campaign) // 3)].any())
         for _, campaign in attack.sort("time").group_by("campaign", maintain_order=True)
     ]
-    assert scored.label is not None
     truth = scored.label == 1
     return [
         float(average_precision(scored.score, scored.label) or 0.0),
@@ -118,30 +173,34 @@ def main() -> None:
     parser.add_argument("--lanl", type=Path)
     parser.add_argument("--logs", nargs="*", default=["classic", "lifelike"])
     parser.add_argument("--attacks", nargs="+", default=["slow-chains", "slow-operator", "sessions", "own"])
-    parser.add_argument("--noise", nargs="+", default=list(NOISE), choices=list(NOISE))
-    parser.add_argument("--detectors", nargs="+", default=["rare-target", "novelty-burst"])
+    parser.add_argument("--noise", nargs="+", default=["none", "bursts", "both"], choices=list(NOISE))
+    parser.add_argument("--detectors", nargs="+", default=["evidence-young", "behaviour"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="small companies, one seed")
     options = parser.parse_args()
-    logs = [*options.logs, *(["lanl-replay"] if options.lanl else [])]
+    logs = [*options.logs, *([REPLAY] if options.lanl else [])]
     seeds = range(options.first_seed, options.first_seed + (1 if options.quick else options.seeds))
     found: dict[tuple[str, str, str, str], list[list[float]]] = {}
     for name in logs:
         for seed in seeds:
             events, end = read_log(name, seed, options.lanl, options.quick)
-            for attack in options.attacks:
-                for noise in options.noise:
-                    table, contacts = prepare(events, attack, noise, seed, end)
-                    for detector in options.detectors:
-                        figures = measure(table, contacts, detector, seed, end)
-                        found.setdefault((name, attack, noise, detector), []).append(figures)
+            attacks = {attack: attack_on(events, attack, seed, end) for attack in options.attacks}
+            for noise in options.noise:
+                table = noisy(events, noise, seed)
+                for detector in options.detectors:
+                    with tempfile.TemporaryDirectory() as scratch:
+                        trained = Trained(name, table, detector, seed, end, Path(scratch))
+                        for attack, planned in attacks.items():
+                            row = trained.measure(*planned)
+                            found.setdefault((name, attack, noise, detector), []).append(row)
+                            print(name, seed, attack, noise, detector, [round(x, 3) for x in row], flush=True)
     print("| log | attack | noise | detector | AP | recall@10 a window | recall@10 a day | early |")
     print("|---|---|---|---|---|---|---|---|")
     means = {key: np.mean(values, axis=0) for key, values in found.items()}
-    for key, figures in means.items():
-        print("|", " | ".join([*key, *(f"{value:.3f}" for value in figures)]), "|")
-    rounded = {", ".join(key): [round(float(x), 4) for x in figures] for key, figures in means.items()}
+    for key, row in sorted(means.items()):
+        print("|", " | ".join([*key, *(f"{value:.3f}" for value in row)]), "|")
+    rounded = {", ".join(key): [round(float(x), 4) for x in row] for key, row in means.items()}
     print(json.dumps({"benchmark": "planted_campaigns", "seeds": list(seeds), "ratios": rounded}))
 
 
