@@ -6,8 +6,8 @@
 
 Each log without its own red team gets benign work over its whole span and one kind of attack after the end of
 training (`own`: its red team instead); one silo holds everything. A detector is trained once for each noise
-and scores every attack. `behaviour-plain` looks at no accounts, `behaviour-base` is the base model without any
-training. In the LANL replay an account follows from its source: no detector looks at accounts there.
+and scores every attack. `behaviour-plain` looks at no accounts, `behaviour-base` is the base model without
+any training. In the LANL replay an account follows from its source: no detector looks at accounts there.
 Figures, means over seeds: average precision; recall among the 10 highest edges of each window; recall among
 the 10 highest of each day; share of campaigns of which one of these comes within the first third of their
 edges. DIR holds LANL's topology.npz, redteam.txt.gz and replay.py; `--logs` without a name leaves the replay
