@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from entente.config.page import described
 
-MOST = 46
+MOST = 47
 """What a user of the defaults has to read about; what only ablates or reproduces belongs in the lab."""
 
 

@@ -49,6 +49,14 @@ def detect(
             help="With --state: a window stays open until the log is so far beyond its end.",
         ),
     ] = 300.0,
+    mailbox: Annotated[
+        Path | None,
+        typer.Option(
+            "--mailbox",
+            metavar="DIR",
+            help="Where packets of the exchange with silos elsewhere lie (KIT/exchange); needs --state.",
+        ),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -65,19 +73,26 @@ def detect(
     """
     from entente.artifacts import check_writable
     from entente.detection.sinks import create
+    from entente.errors import UsageError
     from entente.logs.store import time_text
     from entente.runs.folder import RunFolder
+    from entente.runs.mailbox import Mailbox
     from entente.runtime.detecting import detect as find
 
     remarks(quiet, verbose)
     writer = create(sink)
     check_writable(out)
     memory = RunFolder(state) if state else None
+    if mailbox is not None and memory is None:
+        raise UsageError(
+            "--mailbox without --state", remedy="What was told has to be remembered: add --state."
+        )
+    box = Mailbox(mailbox) if mailbox else None
     patience = None if memory is None else lateness
-    night = find(RunFolder(run), events, silo or (), memory, partition, lateness=patience)
+    night = find(RunFolder(run), events, silo or (), memory, partition, lateness=patience, mailbox=box)
     writer.write(out, night.alerts)
     if memory is not None:
-        night.commit(memory)  # last: what was not written is found again next time
+        night.commit(memory, box)  # last: what was not written is found again next time
     if as_json:
         print_json(
             {
@@ -89,6 +104,8 @@ def detect(
                 "open_since": night.open_since,
                 "late": night.late,
                 "ahead": night.ahead,
+                "linked": sum(alert.link is not None for alert in night.alerts),
+                "packets_refused": night.refused,
                 "silos": {finding.silo: asdict(finding) for finding in night.findings},
             }
         )
@@ -102,6 +119,11 @@ def detect(
         console.print(f"{f.silo}: {line}")
     for reason, edges in sorted(night.excluded.items()):
         console.print(f"above the threshold, but not raised: {edges:,} {EXCLUDED[reason]}")
+    linked = sum(alert.link is not None for alert in night.alerts)
+    if linked:
+        console.print(f"about hosts that silos spoke of: {count(linked, 'alert')}")
+    for reason, number in sorted(night.refused.items()):
+        console.print(f"packets of other silos refused: {number} ({reason})")
     if night.open_since is not None:
         start, rows = time_text(night.open_since), count(night.waiting.num_rows, "event")
         console.print(f"open: {rows} from {start} on, waiting for the window to be complete")

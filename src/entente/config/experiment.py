@@ -78,6 +78,8 @@ class Federation(Section):
     """Seconds a silo has for one task."""
     secure_sum: bool = True
     """Learn the total host count by a pairwise-masked sum; needs three silos or more."""
+    exchange: bool = False
+    """While detecting, silos tell one another under pseudonyms which hosts stand out; needs graph.secret."""
     max_hosts: int = Field(default=1_000_000, ge=2, le=20_000_000)
     """The total host count is cut here: a lie must not make every silo grow an endless reference graph."""
 

@@ -70,6 +70,8 @@ class Terms(Section):
     """Most rows of the identity table."""
     width: int = Field(default=4096, ge=1)
     """Largest whole number among the detector's options (widths, batches, copies)."""
+    exchange: bool = False
+    """While detecting, silos tell one another under pseudonyms which hosts stand out (docs/exchange.md)."""
     aggregation: ChosenAggregation = Field(default_factory=lambda: aggregation_options({}))
     privacy: Privacy = Privacy(randomness="secret")
     """Noise on the model that silos get to see; agreed by all, so that nobody can leave it out."""
@@ -91,6 +93,7 @@ class Terms(Section):
                 "deadline": self.deadline,
                 "secure_sum": self.secure_sum,
                 "max_hosts": self.max_hosts,
+                "exchange": self.exchange,
                 "aggregation": self.aggregation,
             }
         )
@@ -212,6 +215,7 @@ epochs = 10
 shortest_window = 10       # seconds
 table_size = 2097152       # rows of the identity table
 width = 4096               # largest whole number among the detector's options
+exchange = false           # true: silos tell one another, under pseudonyms, which hosts stand out
 
 [terms.aggregation]
 rule = "entente"

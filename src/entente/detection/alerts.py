@@ -80,6 +80,7 @@ class Alert:
     model: str | None = None  # that scored the edge
     model_before: str | None = None  # whose place that model took while the service ran
     elsewhere: tuple[str, ...] = ()  # what other silos let know of the two hosts
+    link: str | None = None  # other silos' alerts about the same source have the same one
 
     @property
     def id(self) -> str:

@@ -34,20 +34,28 @@ class DayBudget:
 
 
 def within_budget(
-    scored: ScoredEdges, places: Sequence[int], per_day: float, before: DayBudget | None = None
+    scored: ScoredEdges,
+    places: Sequence[int],
+    per_day: float,
+    before: DayBudget | None = None,
+    span: tuple[int, int] | None = None,
 ) -> tuple[list[int], DayBudget | None]:
     """The places that the budget allows, and the last day's budget after them.
 
     `places` come highest score first; several of one edge and window count once. A whole day has
-    `per_day`; a day that is read in parts has as much as the parts read so far amount to.
+    `per_day`; a day that is read in parts has as much as the parts read so far amount to. `span` are the
+    first and the last window that were read, where that is not told by the edges.
     """
-    if not len(scored):
+    if not len(scored) and span is None:
         return [], before
-    first, last = int(scored.window.min()), int(scored.window.max())
+    first, last = span or (int(scored.window.min()), int(scored.window.max()))
     days = {day: DayBudget(day) for day in range(first // DAY, last // DAY + 1)}
+    days |= {int(day): DayBudget(int(day)) for day in scored.window[list(places)] // DAY if day not in days}
     if before is not None and before.day in days:
         days[before.day] = before
     for day, budget in days.items():
+        if day < first // DAY:
+            continue  # read by an earlier call, whose budget is all there is
         windows = range(
             max(first, _first_in(day, first, scored.width)), min(last + 1, (day + 1) * DAY), scored.width
         )

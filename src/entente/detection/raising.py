@@ -57,17 +57,7 @@ def raise_alerts(
         scored.src[chosen].astype(np.int64),
         scored.dst[chosen].astype(np.int64),
     )
-    many = {int(d): to_many(str(scored.hosts[d])) for d in np.unique(scored.dst[chosen])}
-    kept, excluded = [], Counter[str]()
-    for i in chosen.tolist():
-        if "multicast" in policy.exclude and many[int(scored.dst[i])]:
-            excluded["multicast"] += 1
-        elif "known-pairs" in policy.exclude and past.known(*_edge(scored, i)):
-            excluded["known-pairs"] += 1
-        elif _is_taught(scored, i, policy):
-            excluded[TAUGHT] += 1
-        else:
-            kept.append(i)
+    kept, excluded = allowed(scored, chosen, past, policy)
     if policy.alerts_per_day is not None:
         kept, budget = within_budget(scored, kept, policy.alerts_per_day, budget)
         # Of a pool of high scores, of which most are not raised in any case.
@@ -75,9 +65,9 @@ def raise_alerts(
     # Several events of one pair and window, highest score first, are one alert.
     kept = list({_edge(scored, i): i for i in reversed(kept)}.values())
     said = [""] * len(kept) if reasons is None else reasons(np.array(kept, dtype=np.int64))
-    ranks = _Ranks(scored)
+    ranks = Ranks(scored)
     alerts = (
-        _alert(scored, i, own, past, ranks, calibration, why) for i, why in zip(kept, said, strict=True)
+        make_alert(scored, i, own, past, ranks, calibration, why) for i, why in zip(kept, said, strict=True)
     )
     return Raised(tuple(sorted(alerts, key=in_order)), dict(excluded), budget)
 
@@ -105,9 +95,31 @@ def join_silos(raised: Iterable[Iterable[Alert]]) -> tuple[Alert, ...]:
         worst = max(main.severity, second.severity, key=SEVERITIES.index)
         also = f"also raised by {second.silo}: {second.explanation[0]}"
         found[alert.id] = replace(
-            main, severity=worst, also=second.silos, explanation=(*main.explanation, also)
+            main,
+            severity=worst,
+            also=second.silos,
+            explanation=(*main.explanation, also),
+            link=main.link or second.link,
         )
     return tuple(sorted(found.values(), key=in_order))
+
+
+def allowed(
+    scored: ScoredEdges, chosen: NDArray[np.int64], past: History, policy: AlertPolicy
+) -> tuple[list[int], Counter[str]]:
+    """The chosen places that the policy does not exclude, and how many it does, by reason."""
+    many = {int(d): to_many(str(scored.hosts[d])) for d in np.unique(scored.dst[chosen])}
+    kept, excluded = [], Counter[str]()
+    for i in chosen.tolist():
+        if "multicast" in policy.exclude and many[int(scored.dst[i])]:
+            excluded["multicast"] += 1
+        elif "known-pairs" in policy.exclude and past.known(*_edge(scored, i)):
+            excluded["known-pairs"] += 1
+        elif _is_taught(scored, i, policy):
+            excluded[TAUGHT] += 1
+        else:
+            kept.append(i)
+    return kept, excluded
 
 
 def _chosen(scored: ScoredEdges, policy: AlertPolicy) -> NDArray[np.int64]:
@@ -140,15 +152,16 @@ def _edge(scored: ScoredEdges, i: int) -> tuple[int, int, int]:
     return int(scored.window[i]), int(scored.src[i]), int(scored.dst[i])
 
 
-def _alert(
+def make_alert(
     scored: ScoredEdges,
     i: int,
     own: NDArray[np.bool_],
     past: History,
-    ranks: _Ranks,
+    ranks: Ranks | None,
     calibration: Calibration | None,
     why: str,
 ) -> Alert:
+    """The alert on one edge; `why` is said first, and its rank where `ranks` knows the whole window."""
     start, s, d = _edge(scored, i)
     src, dst = str(scored.hosts[s]), str(scored.hosts[d])
     silo = scored.silos[int(scored.silo[i])]
@@ -156,7 +169,11 @@ def _alert(
     novelty, days = past.novelty(start, s, d), (start - past.start) / DAY
     score = float(scored.score[i])
     rarity = None if calibration is None else calibration.one_in(score)
-    rank, edges = ranks.of(i)
+    ranked = (
+        ()
+        if ranks is None
+        else ("rank {:,} of {:,} edges of this window in ".format(*ranks.of(i)) + view.logs,)
+    )
     return Alert(
         start=start,
         end=start + scored.width,
@@ -170,7 +187,7 @@ def _alert(
             *((why,) if why else ()),
             *explain(src, dst, novelty, days, view),
             *(() if rarity is None else (_rare(rarity, view),)),
-            f"rank {rank:,} of {edges:,} edges of this window in {view.logs}",
+            *ranked,
         ),
         direction=_direction(view),
         rarity=rarity,
@@ -189,7 +206,7 @@ def _direction(view: SiloView) -> Direction:
     return "outbound" if view.owns_source else "inbound"
 
 
-class _Ranks:
+class Ranks:
     """Places of edges in their window, 1 = highest; equal scores share the best."""
 
     def __init__(self, scored: ScoredEdges) -> None:

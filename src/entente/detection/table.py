@@ -63,6 +63,7 @@ SCHEMA = pa.schema(
         ("model", pa.string()),
         ("model_before", pa.string()),
         ("elsewhere", _TEXTS),
+        ("link", pa.string()),
     ]
 )
 """The fields of an alert and its id."""

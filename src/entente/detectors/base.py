@@ -54,6 +54,19 @@ class Validation:
     edges: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """Hosts that stood out in windows: one entry per host and window, in order of the windows."""
+
+    window: Int64  # start, microseconds
+    host: Int64
+    above: NDArray[np.float64]  # log odds above what is usual for the host
+
+    @classmethod
+    def nobody(cls) -> Standing:
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
 class Detector(ABC):
     """One model or baseline. Scores are anomaly scores: higher means less expected.
 
@@ -136,6 +149,14 @@ class Detector(ABC):
         `state` is what the preceding windows left; nodes appended since then get a fresh state.
         Neither the detector nor `state` is changed.
         """
+
+    def score_hosts(self, graph: TemporalGraph, state: State) -> tuple[Float32, State, Standing]:
+        """As `score` of the graph's own edges, and the hosts that stood out; nobody where it cannot say."""
+        return *self.score(graph, state), Standing.nobody()
+
+    def with_told(self, scores: Float32, odds: NDArray[np.float64]) -> Float32:
+        """Scores of edges whose sources stand out elsewhere, by log odds of 0 or more; never lower."""
+        return np.maximum(scores, scores * np.exp(0.25 * odds)).astype(np.float32)
 
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
         """Why the edges of `graph` at these positions score as they do: a sentence each, or an empty one.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
-from entente.detectors.base import Candidates, Detector, State, Training, Validation
+from entente.detectors.base import Candidates, Detector, Standing, State, Training, Validation
 from entente.graphs.temporal import Float32, Int64, TemporalGraph
 
 LEAST = 1e-7
@@ -60,24 +60,38 @@ class Ensemble(Detector):
     def score(
         self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
     ) -> tuple[Float32, State]:
-        of_baseline = {
-            name.removeprefix(COUNTED): array for name, array in state.items() if name.startswith(COUNTED)
-        }
-        of_model = {name: array for name, array in state.items() if not name.startswith(COUNTED)}
+        of_model, of_baseline = _parts(state)
         anomaly, of_model = self.model.score(graph, of_model, candidates)
         rarity, of_baseline = self.baseline.score(graph, of_baseline, candidates)
-        surprise = -np.log(np.maximum(1.0 - anomaly.astype(np.float64), LEAST))
-        return (surprise * rarity).astype(np.float32), _joined(of_model, of_baseline)
+        return _product(anomaly, rarity), _joined(of_model, of_baseline)
+
+    def score_hosts(self, graph: TemporalGraph, state: State) -> tuple[Float32, State, Standing]:
+        of_model, of_baseline = _parts(state)
+        anomaly, of_model, standing = self.model.score_hosts(graph, of_model)
+        rarity, of_baseline = self.baseline.score(graph, of_baseline)
+        return _product(anomaly, rarity), _joined(of_model, of_baseline), standing
 
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
-        of_model = {name: array for name, array in state.items() if not name.startswith(COUNTED)}
-        return self.model.explain(graph, of_model, edges)
+        return self.model.explain(graph, _parts(state)[0], edges)
 
     def optimiser_state(self) -> Arrays:
         return self.model.optimiser_state()
 
     def load_optimiser_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         self.model.load_optimiser_state(state)
+
+
+def _product(anomaly: Float32, rarity: Float32) -> Float32:
+    surprise = -np.log(np.maximum(1.0 - anomaly.astype(np.float64), LEAST))
+    return (surprise * rarity).astype(np.float32)
+
+
+def _parts(state: State) -> tuple[State, State]:
+    """The state of the model and that of the baseline."""
+    of_baseline = {
+        name.removeprefix(COUNTED): array for name, array in state.items() if name.startswith(COUNTED)
+    }
+    return {name: array for name, array in state.items() if not name.startswith(COUNTED)}, of_baseline
 
 
 def _joined(of_model: State, of_baseline: State) -> State:

@@ -15,11 +15,12 @@ from entente.detection.history import Edges
 from entente.detection.thresholds import Calibration
 from entente.errors import StorageError
 from entente.graphs.hosts import HostTable
+from entente.runs.exchange import ExchangeState
 
 VERSION = 1
 STATE, HOSTS = "state.safetensors", "hosts.parquet"
 HISTORY = ("history/window", "history/src", "history/dst")
-DETECTOR = "detector/"
+DETECTOR, EXCHANGE = "detector/", "exchange/"
 
 
 def no_edges() -> Edges:
@@ -44,6 +45,8 @@ class SiloState:
     """What the last day has left of `detection.alerts_per_day`, where that is set."""
     model: str | None = None
     """The model that scored the last window."""
+    exchange: ExchangeState | None = None
+    """What the silo was told and has said, where the federation exchanges it."""
 
     def store(self, path: Path) -> None:
         """Replace the directory `path`, whole or not at all."""
@@ -52,6 +55,9 @@ class SiloState:
         facts: dict[str, Any] = {"version": VERSION, "until": self.until, "model": self.model}
         facts |= {"calibration": calibration, "budget": budget}
         arrays = {f"{DETECTOR}{name}": array for name, array in (self.detector or {}).items()}
+        if self.exchange is not None:
+            facts["exchange"] = self.exchange.facts()
+            arrays |= {f"{EXCHANGE}{name}": array for name, array in self.exchange.arrays().items()}
         arrays |= dict(zip(HISTORY, self.history, strict=True))
         with sealed_directory(path) as folder:
             (folder / STATE).write_bytes(encode_bundle(facts, arrays))
@@ -68,18 +74,19 @@ class SiloState:
                 where=path,
                 remedy="Train again with this version, and begin with a new --state folder.",
             )
-        calibration, budget = facts["calibration"], facts["budget"]
+        calibration, budget, said = facts["calibration"], facts["budget"], facts.get("exchange")
         window, src, dst = (arrays[name] for name in HISTORY)
         return cls(
             until=int(facts["until"]),
             hosts=HostTable.from_arrow(parquet.read_table(path / HOSTS)),
-            detector={
-                name.removeprefix(DETECTOR): array
-                for name, array in arrays.items()
-                if name.startswith(DETECTOR)
-            },
+            detector=_under(DETECTOR, arrays),
             history=(window, src, dst),
             calibration=None if calibration is None else Calibration.from_dict(calibration),
             budget=None if budget is None else DayBudget.from_dict(budget),
             model=facts.get("model"),
+            exchange=None if said is None else ExchangeState.read(said, _under(EXCHANGE, arrays)),
         )
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

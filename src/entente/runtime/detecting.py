@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,16 +15,21 @@ from entente.detection.alerts import Alert
 from entente.detection.feedback import NOTHING_LEARNT, Lessons
 from entente.detection.history import Edges
 from entente.detection.incidents import still_open
+from entente.detection.linked import own_part
 from entente.detection.policy import AlertPolicy
-from entente.detection.raising import joined, raise_alerts
+from entente.detection.raising import Raised, joined, raise_alerts
+from entente.federation.exchange.notes import Packet
 from entente.logs.edges.store import is_edges
 from entente.logs.refine import system_clock
 from entente.logs.schema import STORED_SCHEMA
+from entente.runs.exchange import ExchangeState
 from entente.runs.folder import RunFolder
+from entente.runs.mailbox import Mailbox
 from entente.runs.state import SiloState
 from entente.runtime.assembly import trained_detector
 from entente.runtime.evaluation import edge_columns, score_columns
 from entente.runtime.evidence import complete
+from entente.runtime.exchanging import View, exchange, exchange_key
 from entente.runtime.nights import NightRequest, nights
 from entente.runtime.waiting import closing, early_events, joined_events, late_events, left_open
 
@@ -56,14 +62,18 @@ class Night:
     waiting: pa.Table = field(default_factory=STORED_SCHEMA.empty_table)  # of windows that are not complete
     late: int = 0  # events of windows that were scored before
     ahead: int = 0  # events from the future, which are set aside
+    packets: tuple[Packet, ...] = ()  # for silos elsewhere, where the federation exchanges suspicion
+    refused: Mapping[str, int] = field(default_factory=dict)  # packets of theirs, by reason
 
     @property
     def open_since(self) -> int | None:
         """Where the windows begin that are not complete; None where no event waits."""
         return min(finding.until for finding in self.findings) if self.waiting.num_rows else None
 
-    def commit(self, keep: RunFolder) -> None:
+    def commit(self, keep: RunFolder, mailbox: Mailbox | None = None) -> None:
         """Go on from here next time, all silos together. Call it after the alerts are written."""
+        if mailbox is not None:
+            mailbox.post(self.packets)  # first: posted twice does no harm, not at all would
         if self.memory:
             keep.states.write(self.memory, self.recent, self.waiting)
 
@@ -78,6 +88,7 @@ def detect(
     lateness: float | None = None,
     now: int | None = None,
     lessons: Lessons = NOTHING_LEARNT,
+    mailbox: Mailbox | None = None,
 ) -> Night:
     """Score new windows for the named silos (by default all, and hosts that belong to none).
 
@@ -86,14 +97,15 @@ def detect(
     newer table host,silo than the run's. With `lateness` (seconds) a window is complete once the log has
     come so far beyond its end; the events of others wait in the memory for the next call. Without it all
     windows are, and so are those of an edge directory. Events from the future, by the clock `now`
-    (microseconds), are set aside. `lessons` are what people taught by closing alerts.
+    (microseconds), are set aside. `lessons` are what people taught by closing alerts; `mailbox` has what
+    silos elsewhere say, where the run exchanges it.
     """
     if is_edges(events):  # its windows are whole
-        return _score(NightRequest(run, events, silos, memory, partition, lessons))
+        return _score(NightRequest(run, events, silos, memory, partition, lessons, mailbox=mailbox))
     waiting = memory.states.waiting() if memory is not None else STORED_SCHEMA.empty_table()
     with joined_events(waiting, events) as together:
         wanted = closing(together, lateness, system_clock() if now is None else now)
-        request = NightRequest(run, together, silos, memory, partition, lessons, wanted)
+        request = NightRequest(run, together, silos, memory, partition, lessons, wanted, mailbox)
         night = _score(request)
         if lateness is not None:
             until = min(finding.until for finding in night.findings)
@@ -109,7 +121,11 @@ def _score(request: NightRequest) -> Night:
     model = run.model_name()
     thresholds, shape = card.thresholds, card.shape
     policy = AlertPolicy(experiment.detection.alerts_per_day, experiment.detection.exclude, request.lessons)
-    findings, raised, memories = [], [], {}
+    key = exchange_key(experiment)
+    views: list[View] = []
+    findings: list[Finding] = []
+    raised: dict[str, Raised] = {}
+    memories: dict[str, SiloState] = {}
     for night in nights(request, experiment, shape, sorted(thresholds)):
         name, graph, hosts, before = night.silo, night.graph, night.hosts, night.before
         if graph is None:
@@ -121,26 +137,42 @@ def _score(request: NightRequest) -> Night:
         if before.model not in (None, model):  # what a model before this one scored says nothing of it
             calibration = run.states.read(night.judge).calibration if run.states.has(night.judge) else None
         state = detector.initial_state(graph) if before.detector is None else before.detector
-        scores, after = detector.score(graph, state)
+        scores, after, standing = detector.score_hosts(graph, state)
+        scored = score_columns(name, hosts, graph, scores, thresholds[night.judge])
+        takes_part = key is not None and name in thresholds
         found = raise_alerts(
-            score_columns(name, hosts, graph, scores, thresholds[night.judge]),
+            scored,
             hosts.own,
             [before.history],
-            policy,
+            own_part(policy) if takes_part else policy,
             calibration,
             partial(detector.explain, graph, state),
             before.budget,
         )
         seen = recent_edges(before.history, edge_columns(graph))
         memories[name] = SiloState(night.until, hosts, after, seen, calibration, found.budget, model)
-        raised.append(found)
-        counts = (len(found.alerts), graph.num_edges, graph.num_windows, night.new_hosts)
+        if takes_part:
+            span = graph.start, night.until - graph.width
+            facts = (standing, detector, (before.history,), policy, calibration, found)
+            views.append(View(hosts, scored, span, *facts, before.exchange or ExchangeState()))
+        raised[name] = found
+        counts = (0, graph.num_edges, graph.num_windows, night.new_hosts)
         findings.append(Finding(name, *counts, before.until, night.until))
+    packets: tuple[Packet, ...] = ()
+    refused = Counter[str]()
+    if key is not None:
+        heard, packets = exchange(
+            views, key, request.mailbox.arrived() if request.mailbox is not None else ()
+        )
+        for name, one in heard.items():
+            raised[name], memories[name] = one.raised, replace(memories[name], exchange=one.state)
+            refused.update(one.refused)
+    findings = [replace(f, alerts=len(raised[f.silo].alerts)) if f.windows else f for f in findings]
     earlier = _earlier(run, memory)
-    table = joined(raised)
+    table = joined(list(raised.values()))
     alerts = complete(table.alerts, events, earlier, model)
     recent = still_open((*earlier, *alerts))
-    return Night(alerts, table.excluded, tuple(findings), memories, recent)
+    return Night(alerts, table.excluded, tuple(findings), memories, recent, packets=packets, refused=refused)
 
 
 def _earlier(run: RunFolder, memory: RunFolder | None) -> tuple[Alert, ...]:

@@ -11,16 +11,20 @@ from numpy.typing import NDArray
 
 from entente.config import Detection
 from entente.detection.history import Edges
+from entente.detection.linked import own_part
 from entente.detection.policy import AlertPolicy
 from entente.detection.raising import Raised, raise_alerts
 from entente.detection.scored import ScoredEdges, unite
 from entente.detection.thresholds import Calibration, learn_threshold
 from entente.detectors import baseline
-from entente.detectors.base import Detector, GraphShape, State
+from entente.detectors.base import Detector, GraphShape, Standing, State
+from entente.federation.exchange.keys import ExchangeKey
 from entente.graphs.hosts import HostTable
 from entente.graphs.temporal import TemporalGraph
+from entente.runs.exchange import ExchangeState
 from entente.runs.records import RunMetrics
 from entente.runtime.assembly import Dataset, SiloData
+from entente.runtime.exchanging import View, exchange
 
 NEVER = float(np.finfo(np.float32).max)
 """Threshold of a silo that has not one benign edge to learn it from."""
@@ -35,6 +39,7 @@ class Evaluation:
     states: dict[str, State]  # after the test windows
     before: dict[str, State]  # before them
     calibrations: dict[str, Calibration]
+    standing: dict[str, Standing]  # who stood out in them
     detection: Detection
 
     def overall(self) -> ScoredEdges:
@@ -61,26 +66,56 @@ def evaluate_models(dataset: Dataset, detectors: Mapping[str, Detector], detecti
         states={name: one.state for name, one in found.items()},
         before={name: one.before for name, one in found.items()},
         calibrations={name: one.calibration for name, one in found.items()},
+        standing={name: one.standing for name, one in found.items()},
         detection=detection,
     )
 
 
 def raise_from(
-    dataset: Dataset, evaluation: Evaluation, detectors: Mapping[str, Detector]
-) -> dict[str, Raised]:
-    """The alerts of the test windows by silo, each silo's by its own history."""
+    dataset: Dataset,
+    evaluation: Evaluation,
+    detectors: Mapping[str, Detector],
+    key: ExchangeKey | None = None,
+) -> tuple[dict[str, Raised], dict[str, ExchangeState]]:
+    """The alerts of the test windows by silo, each silo's by its own history.
+
+    With a key silos also tell each other which hosts stand out; then there is a state of that, too.
+    """
     policy = AlertPolicy(evaluation.detection.alerts_per_day, evaluation.detection.exclude)
-    return {
+    past = {
+        name: (edge_columns(silo.train), edge_columns(silo.validation))
+        for name, silo in dataset.silos.items()
+    }
+    raised = {
         name: raise_alerts(
             evaluation.scored[name],
             silo.hosts.own,
-            [edge_columns(silo.train), edge_columns(silo.validation)],
-            policy,
+            past[name],
+            policy if key is None else own_part(policy),
             evaluation.calibrations[name],
             partial(detectors[name].explain, silo.test, evaluation.before[name]),
         )
         for name, silo in dataset.silos.items()
     }
+    if key is None:
+        return raised, {}
+    views = [
+        View(
+            hosts=silo.hosts,
+            scored=evaluation.scored[name],
+            span=(silo.test.start, silo.test.start + silo.test.width * (silo.test.num_windows - 1)),
+            standing=evaluation.standing[name],
+            detector=detectors[name],
+            history=past[name],
+            policy=policy,
+            calibration=evaluation.calibrations[name],
+            raised=raised[name],
+        )
+        for name, silo in dataset.silos.items()
+        if silo.test.num_windows
+    ]
+    heard = exchange(views, key)[0]
+    return raised | {n: one.raised for n, one in heard.items()}, {n: o.state for n, o in heard.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +127,7 @@ class SiloScores:
     before: State  # in front of the test windows
     state: State
     calibration: Calibration
+    standing: Standing
 
 
 def score_silo(silo: SiloData, detector: Detector, false_alarms: float) -> SiloScores:
@@ -101,8 +137,8 @@ def score_silo(silo: SiloData, detector: Detector, false_alarms: float) -> SiloS
     if not len(seen):  # silent in the validation windows: the training windows have to do
         seen, _ = detector.score(silo.train, detector.initial_state(silo.train))
     threshold = learn_threshold(seen, false_alarms) if len(seen) else NEVER
-    scores, after = detector.score(silo.test, state)
-    return SiloScores(scores, threshold, state, after, Calibration.of(seen))
+    scores, after, standing = detector.score_hosts(silo.test, state)
+    return SiloScores(scores, threshold, state, after, Calibration.of(seen), standing)
 
 
 def label_scores(silo: SiloData, scores: NDArray[np.float32], threshold: float) -> ScoredEdges:

@@ -16,6 +16,7 @@ from entente.detectors import reference_baselines
 from entente.errors import Interrupted
 from entente.federation.coordinator import Coordinator
 from entente.graphs.identity import collisions
+from entente.runs.exchange import ExchangeState
 from entente.runs.folder import RunFolder
 from entente.runs.records import ModelCard, RunMetrics, TrainingRecord
 from entente.runs.state import SiloState
@@ -29,6 +30,7 @@ from entente.runtime.evaluation import (
     raise_from,
 )
 from entente.runtime.evidence import complete
+from entente.runtime.exchanging import exchange_key
 from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_record
 from entente.runtime.participants import HONEST, Participants
 from entente.runtime.processes import ProcessTransport
@@ -100,12 +102,12 @@ def finish(
     )
     folder.write_model(models, card)
     write_scores(folder.path / "scores.parquet", evaluation.scored.values())
-    raised = raise_from(dataset, evaluation, detectors)
+    raised, said = raise_from(dataset, evaluation, detectors, exchange_key(experiment))
     table = joined(list(raised.values()))
     alerts = complete(table.alerts, experiment.data.events, model=folder.model_name())
     write_table(folder.path / "alerts.parquet", alerts, table.excluded)
     states = {
-        n: _state(silo, evaluation, raised[n].budget, folder.model_name())
+        n: _state(silo, evaluation, raised[n].budget, folder.model_name(), said.get(n))
         for n, silo in dataset.silos.items()
     }
     folder.states.write(states, still_open(alerts))
@@ -113,7 +115,13 @@ def finish(
     return Run(folder, models, evaluation, metrics, card)
 
 
-def _state(silo: SiloData, evaluation: Evaluation, budget: DayBudget | None, model: str) -> SiloState:
+def _state(
+    silo: SiloData,
+    evaluation: Evaluation,
+    budget: DayBudget | None,
+    model: str,
+    said: ExchangeState | None,
+) -> SiloState:
     """What the silo goes on from after the test windows."""
     test = silo.test
     return SiloState(
@@ -124,6 +132,7 @@ def _state(silo: SiloData, evaluation: Evaluation, budget: DayBudget | None, mod
         calibration=evaluation.calibrations[silo.name],
         budget=budget,
         model=model,
+        exchange=said,
     )
 
 

@@ -20,6 +20,7 @@ from entente.logs.schema import MICROSECONDS
 from entente.partition.base import read_silos
 from entente.partition.ownership import UNASSIGNED, Ownership
 from entente.runs.folder import RunFolder
+from entente.runs.mailbox import Mailbox
 from entente.runs.state import SiloState
 from entente.runtime.waiting import ALL_OF_IT, Closing
 
@@ -62,6 +63,8 @@ class NightRequest:
     """What people taught by closing alerts."""
     closing: Closing = ALL_OF_IT
     """Which windows are complete; all of them by default."""
+    mailbox: Mailbox | None = None
+    """What silos elsewhere say of hosts, where the run exchanges it."""
 
 
 def read_past(request: NightRequest, silo: str) -> SiloState:

@@ -12,6 +12,7 @@ from entente.config import Section
 from entente.errors import ConfigError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+PATHS = ("run", "folder", "mailbox")
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
@@ -50,6 +51,8 @@ class Watch(Section):
     """The service's own folder: database, open windows, state. Back it up as a whole."""
     silo: str | None = None
     """Which silo of the run this is; all of them by default."""
+    mailbox: Path | None = None
+    """Packets of the exchange with silos elsewhere (KIT/exchange), where the federation has agreed on one."""
     lateness: float = Field(default=300.0, ge=0)
     """Seconds that a window stays open for events that are written late."""
     ahead: float = Field(default=3600.0, gt=0)
@@ -98,7 +101,8 @@ def load_watch(path: Path) -> Watch:
     except ValidationError as error:
         raise ConfigError(_problems(error), where=path, remedy="docs/service.md lists every key.") from error
     base = path.parent.resolve()
-    return config.model_copy(update={"run": base / config.run, "folder": base / config.folder})
+    paths = {name: base / value for name in PATHS if (value := getattr(config, name)) is not None}
+    return config.model_copy(update=paths)
 
 
 def build_options(model: type[Section], options: dict[str, Any], where: str, base: Path) -> Any:

@@ -15,6 +15,7 @@ from entente.errors import EntenteError, StorageError
 from entente.logs.events import write_events
 from entente.logs.schema import MICROSECONDS
 from entente.runs.folder import RunFolder
+from entente.runs.mailbox import Mailbox
 from entente.runtime.detecting import Night, detect
 from entente.service.config import Watch
 from entente.service.loop import Outcome
@@ -34,6 +35,7 @@ class ModelScorer:
     def __init__(self, config: Watch, memory: RunFolder | None, until: int | None) -> None:
         self._config = config
         self._memory = memory
+        self._mailbox = Mailbox(config.mailbox) if config.mailbox is not None else None
         self._night: Night | None = None
         self._edges = self._raised = 0
         self._run = self._take_over()
@@ -62,7 +64,14 @@ class ModelScorer:
         silos = [self._config.silo] if self._config.silo else []
         with tempfile.TemporaryDirectory(dir=self._config.folder, prefix=".window-") as scratch:
             write_events(events, Path(scratch) / "events")
-            night = detect(self._run, Path(scratch) / "events", silos, self._memory, lessons=lessons)
+            night = detect(
+                self._run,
+                Path(scratch) / "events",
+                silos,
+                self._memory,
+                lessons=lessons,
+                mailbox=self._mailbox,
+            )
         self._night = night
         self.until = end
         edges = sum(finding.edges for finding in night.findings)
@@ -74,7 +83,7 @@ class ModelScorer:
     def save(self, folder: Path) -> None:
         assert self._night is not None
         with replacing_directory(folder) as temporary:
-            self._night.commit(RunFolder(temporary))
+            self._night.commit(RunFolder(temporary), self._mailbox)
         self._memory = RunFolder(folder)
 
     def refresh(self) -> str | None:

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.detectors.base import Candidates, GraphShape, State, Training, Validation
+from entente.detectors.base import Candidates, GraphShape, Standing, State, Training, Validation
 from entente.detectors.behaviour.base_model import base_weights
 from entente.detectors.behaviour.features import COLUMN, describe, scaled
 from entente.detectors.behaviour.fitting import Fit, Fitter
@@ -23,7 +23,7 @@ from entente.detectors.behaviour.injection.campaigns import Recipe
 from entente.detectors.behaviour.memory import Memory
 from entente.detectors.behaviour.network import Forward, Network
 from entente.detectors.behaviour.options import BehaviourOptions
-from entente.detectors.behaviour.suspicion import Suspicion
+from entente.detectors.behaviour.suspicion import Suspicion, told_score
 from entente.detectors.behaviour.training import WARM_UP, Examples, draw_examples, graph_seed, joined
 from entente.detectors.behaviour.words import reasons
 from entente.detectors.neural import NeuralDetector, average_precision_and_auc, one_thread
@@ -146,13 +146,26 @@ class Behaviour(NeuralDetector):
     def score(
         self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
     ) -> tuple[Float32, State]:
+        scores, walk = self._walk(graph, state, candidates)
+        return scores, walk.state()
+
+    def score_hosts(self, graph: TemporalGraph, state: State) -> tuple[Float32, State, Standing]:
+        scores, walk = self._walk(graph, state, None)
+        return scores, walk.state(), walk.standing()
+
+    def _walk(
+        self, graph: TemporalGraph, state: State, candidates: Candidates | None
+    ) -> tuple[Float32, _Walk]:
         _check(graph)
         graph = self._seen(graph)
         walk = _Walk(graph, state, Forward(self.weights()))
         scores = [walk.score(first, last, candidates) for first, last in _blocks(graph)]
         if walk.short:
             LOG.info("%d of %d windows have too little history: scored by evidence", walk.short, walk.seen)
-        return np.concatenate([np.zeros(0, dtype=np.float32), *scores]), walk.state()
+        return np.concatenate([np.zeros(0, dtype=np.float32), *scores]), walk
+
+    def with_told(self, scores: Float32, odds: Float64) -> Float32:
+        return told_score(scores, odds)
 
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
         _check(graph)
@@ -179,6 +192,16 @@ class _Walk:
         self.seen = self.short = 0
         self.asked: dict[int, int] = {}  # edges whose features are wanted, and where to put them
         self.found: list[tuple[int, Float32, bool]] = []
+        self.risen: list[tuple[int, Int64, Float64]] = []  # window, and who stood out in it
+
+    def standing(self) -> Standing:
+        """Who stood out in the windows so far."""
+        nobody = Standing.nobody()
+        return Standing(
+            np.concatenate([nobody.window, *(np.full(len(h), start) for start, h, _ in self.risen)]),
+            np.concatenate([nobody.host, *(hosts for _, hosts, _ in self.risen)]),
+            np.concatenate([nobody.above, *(above for _, _, above in self.risen)]),
+        )
 
     def state(self) -> State:
         return self.memory.state() | self.suspicion.state()
@@ -208,7 +231,9 @@ class _Walk:
             if enough:
                 new = raw[:, COLUMN["new"]] > 0
                 sources = raw[new, COLUMN["b_sources"]]
+                before = self.suspicion.p
                 self.suspicion.learn(logit[new], src[new], graph.dst[part][new], sources)
+                self.risen.append((graph.start + t * graph.width, *self.suspicion.risen(before)))
             self.seen += 1
             self.short += not enough
         return scores

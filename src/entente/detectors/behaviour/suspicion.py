@@ -8,11 +8,14 @@ edge of a suspicious source scores higher. It works on logits, so that any detec
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
 
+Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
 PRIOR = 1e-4
@@ -73,13 +76,23 @@ class Suspicion:
 
     def raised(self, logit: Float64, source: NDArray[np.int32]) -> Float64:
         """Logits of edges, raised by what earlier windows left on their sources."""
-        extra = self._excess(self.p[source]) - self.usual[source] / (self.hours + PATIENCE)
-        found: Float64 = logit + STRENGTH * np.maximum(extra, 0.0)
+        found: Float64 = logit + STRENGTH * np.maximum(self._above(source), 0.0)
         return found
 
     def stands_out(self, host: int) -> bool:
         """Whether a host is more suspicious than it usually is."""
-        return bool(self._excess(self.p[host]) - self.usual[host] / (self.hours + PATIENCE) > STANDS_OUT)
+        return bool(self._above(np.array([host]))[0] > STANDS_OUT)
+
+    def risen(self, before: Float64) -> tuple[NDArray[np.int64], Float64]:
+        """Hosts that stand out and whose p was lower `before`, and the logits above their usual ones."""
+        hosts = np.flatnonzero(self.p > before)
+        above = self._above(hosts)
+        return hosts[above > STANDS_OUT], above[above > STANDS_OUT]
+
+    def _above(self, hosts: NDArray[Any]) -> Float64:
+        """Logits of suspicion above what is usual for the hosts."""
+        found: Float64 = self._excess(self.p[hosts]) - self.usual[hosts] / (self.hours + PATIENCE)
+        return found
 
     @staticmethod
     def _excess(p: Float64) -> Float64:
@@ -103,6 +116,15 @@ class Suspicion:
         self.p = np.minimum(1.0 - (1.0 - self.p) * np.exp(here + there), MOST)
         below = float((logit < self.level).mean())
         self.level = max(0.0, self.level + RATE * (QUANTILE - below))
+
+
+def told_score(score: Float32, odds: Float64) -> Float32:
+    """The score of an edge (sigmoid of half its logit) whose source stands out elsewhere by log odds >= 0.
+
+    It weighs as much as the silo's own suspicion, and no score becomes lower.
+    """
+    half = _logit(np.clip(score.astype(np.float64), 1e-12, 1.0 - 1e-12)) + 0.5 * STRENGTH * odds
+    return np.where(odds > 0, np.maximum(score, _sigmoid(half).astype(np.float32)), score)
 
 
 def _logit(p: Float64 | float) -> Float64:
