@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -68,6 +69,14 @@ def test_an_incident_keeps_its_id_when_it_grows_in_another_night(
     at_once = assign_incidents(alerts)
     first = assign_incidents(alerts[:cut])
     assert (*first, *assign_incidents(alerts[cut:], still_open(first))) == at_once
+
+
+def test_several_hosts_that_act_come_before_one_busy_administrator() -> None:
+    campaign = [alert(0, "a", "b"), alert(1, "b", "c"), alert(2, "c", "d"), alert(3, "d", "e")]
+    admin = [replace(alert(hour, "adm", f"h{hour}"), severity="high") for hour in range(6)]
+    first, second = group_alerts([*campaign, *admin])
+    assert (first.alerts, second.alerts) == (4, 6)
+    assert (first.weight, second.weight) == (4 * math.log2(5), 6.0)
 
 
 def test_two_scanners_of_the_same_hosts_are_two_incidents() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,12 +16,20 @@ from typing import Any
 import pytest
 
 from entente.config import parse_experiment
+from entente.logs.formats.base import Options
 from entente.logs.ingest import Request, ingest
+from entente.logs.refine import Refinement
+from entente.logs.stream import LineReader
 from entente.runs.folder import RunFolder
 from entente.runtime.detecting import detect
 from entente.runtime.local import train
+from entente.service.alerts import AlertStore, Filter
+from entente.service.config import Watch
 from entente.service.database import connect
+from entente.service.loop import Input, WatchLoop
+from entente.service.scorer import ModelScorer
 from entente.service.service import DATABASE
+from entente.service.sources.spool import Spool, SpoolOptions
 
 from .conftest import eventually
 
@@ -199,3 +208,44 @@ def test_a_queue_is_worked_through_from_the_command_line(tmp_path: Path) -> None
     missing = command("alerts", "show", "--service", service, "nothing")
     assert missing.returncode == 2
     assert "Traceback" not in missing.stderr
+
+
+def test_a_delivered_model_takes_over_between_two_windows_and_both_are_named(
+    trained: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(trained / "run", tmp_path / "run")
+    (tmp_path / "logs").mkdir()
+    source = {"name": "zeek", "type": "spool", "path": str(tmp_path / "logs")}
+    values = {"run": tmp_path / "run", "folder": tmp_path / "service", "sources": [source], "lateness": 60}
+    config, said = Watch.model_validate(values), list[str]()
+    connection = connect(tmp_path / "service" / DATABASE)
+    scorer = ModelScorer.load(config, 0, None)
+    spool = Spool(SpoolOptions(path=tmp_path / "logs"), "sources.zeek")
+    reader = LineReader("auto", Options(), Refinement())
+    loop = WatchLoop(config, connection, [Input("zeek", spool, reader)], scorer, report=said.append)
+
+    def arrive(first: int, last: int) -> None:
+        with (tmp_path / "logs" / "conn.log").open("a") as log:
+            log.writelines(rows(first, last))
+        while loop.step():
+            pass
+
+    arrive(TRAIN, TRAIN + 4)
+    run = RunFolder(tmp_path / "run")
+    old, (models, card) = run.model_name(), run.read_model()
+    (run.path / "model.json").write_text("{")  # delivered by halves
+    arrive(TRAIN + 4, TRAIN + 6)
+    run.write_model(
+        models, card.model_copy(update={"thresholds": {n: t - 0.01 for n, t in card.thresholds.items()}})
+    )
+    arrive(TRAIN + 6, TRAIN + 10)
+    found = AlertStore(connection).find(Filter(), 1000)
+    named = {(one.alert.start // (WINDOW * 1_000_000) - TRAIN, one.alert.model) for one in found}
+    new = run.model_name()
+    assert {model for window, model in named if window < 5} == {old}
+    assert {model for window, model in named if window > 5} == {new}
+    assert {(one.alert.model, one.alert.model_before) for one in found} == {(old, None), (new, old)}
+    assert {path.name for path in (tmp_path / "service" / "models").iterdir()} == {old, new}
+    assert any("the former one goes on" in line for line in said)
+    assert f"model {new} takes over from {old}" in said
+    connection.close()

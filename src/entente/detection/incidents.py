@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,11 @@ class Incident:
     @property
     def alerts(self) -> int:
         return len(self.chain)
+
+    @property
+    def weight(self) -> float:
+        """Decides which incident is looked at first."""
+        return self.alerts * math.log2(1 + len({src for _, src, _ in self.chain}))
 
 
 def assign_incidents(
@@ -93,9 +99,11 @@ def still_open(alerts: Sequence[Alert], hours: float = HOURS) -> tuple[Alert, ..
 
 
 def list_incidents(alerts: Iterable[Alert], smallest: int = 2) -> tuple[Incident, ...]:
-    """The incidents of alerts that have ids of them, the most severe and largest first.
+    """The incidents of alerts that have ids of them, the weightiest first.
 
-    Groups of fewer than `smallest` alerts stay what they are: alerts.
+    The weight is the number of alerts times log2(1 + sources that act in it): what several hosts do one after
+    the other is a campaign before it is somebody's busy hour. Groups of fewer than `smallest` alerts stay
+    what they are: alerts.
     """
     groups: dict[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
@@ -104,7 +112,7 @@ def list_incidents(alerts: Iterable[Alert], smallest: int = 2) -> tuple[Incident
     incidents = (_incident(name, group) for name, group in groups.items() if len(group) >= smallest)
     return tuple(
         sorted(
-            incidents, key=lambda one: (-SEVERITIES.index(one.severity), -one.alerts, -one.score, one.start)
+            incidents, key=lambda one: (-one.weight, -SEVERITIES.index(one.severity), -one.score, one.start)
         )
     )
 

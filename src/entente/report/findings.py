@@ -94,7 +94,7 @@ def incidents(data: ReportData) -> str:
     alerts = sum(one.alerts for one in data.incidents)
     told = f"{alerts} of {len(data.alerts)} alerts hang together in {count(len(data.incidents), 'incident')}."
     if len(shown) < len(data.incidents):
-        told += f" Shown are the {len(shown)} most severe."
+        told += f" Shown are the {len(shown)} weightiest."
     return section("incidents", "Incidents", paragraph(told), *(_incident(one) for one in shown))
 
 

@@ -93,7 +93,7 @@ class Syslog(Output):
 
     def _frame(self, alert: Alert, line: str) -> bytes:
         priority = 8 * LOCAL0 + LEVELS[alert.severity]
-        text = f"<{priority}>1 {timestamp(alert.start)} {self._name} entente - alert - {line}".encode()
+        text = f"<{priority}>1 {timestamp(alert.time)} {self._name} entente - alert - {line}".encode()
         return b"%d %s" % (len(text), text)
 
 

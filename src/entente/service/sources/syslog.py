@@ -24,9 +24,9 @@ WAITING = 100_000
 """Messages that may wait to be read; beyond them a sender over TCP has to wait and UDP is dropped."""
 HEADER = re.compile(
     rb"^<\d{1,3}>(?:1 \S+ \S+ \S+ \S+ \S+ (?:-|(?:\[(?:[^\]\\]|\\.)*\])+) ?(?:\xef\xbb\xbf)?"
-    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ (?:[^ :\[]+(?:\[\d+\])?: ?)?)"
+    rb"|(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+) \S+ (?:[^ :\[]+(?:\[\d+\])?: ?)?)"
 )
-"""What stands before the message itself, in either RFC."""
+"""What stands before the message itself, in either RFC, or in the first with a time of the second."""
 
 
 class SyslogSourceOptions(Section):
@@ -133,6 +133,10 @@ class SyslogSource(Source):
         while not self._closing.is_set():
             await asyncio.sleep(0.1)
         ending.close()
+        senders = asyncio.all_tasks() - {asyncio.current_task()}  # a forwarder stays connected for ever
+        for sender in senders:
+            sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
 
     async def _sender(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._senders >= self.options.connections:
