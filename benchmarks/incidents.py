@@ -2,8 +2,8 @@
 
     python benchmarks/incidents.py [--seed 1] [--hosts 400] [--days 8] [--budget 10]
 
-A simulated company of four sites, one silo each; trained together on the first 60 % of the days, the rest is the
-test. An edge is a pair of hosts in a window. Simulated data.
+A simulated company of four sites, one silo each; trained together on the first 60 % of the days, the rest is
+the test. An edge is a pair of hosts in a window. Simulated data.
 """
 
 from __future__ import annotations
