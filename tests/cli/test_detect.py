@@ -17,6 +17,7 @@ from entente.logs.events import load_events, write_events
 from entente.logs.schema import MICROSECONDS
 from entente.runs.folder import RunFolder
 from entente.runtime.local import train
+from entente_lab.simulator import SimulationConfig, simulate
 
 HOUR = 3600
 Call = Callable[..., "Answer"]
@@ -188,3 +189,40 @@ def test_alerts_that_cannot_be_written_are_found_again(
     assert "No space left" in failed.output
     call("--out", str(tmp_path / "alerts"), *state)
     assert alerts(tmp_path / "alerts") == 4
+
+
+@pytest.fixture(scope="module")
+def company(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("company")
+    write_events(simulate(SimulationConfig(sites=2, hosts=120, days=4, seed=1)).events, folder / "events")
+    return folder
+
+
+def test_the_base_model_scores_a_log_that_nobody_trained_on_and_nights_go_on_from_there(
+    company: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--run", str(company / "run"), "--events", str(company / "events"), "--model", "base"]
+    with pytest.raises(SystemExit) as end:
+        main(["detect", *options, "--out", str(company / "alerts.jsonl"), "--json"])
+    assert not end.value.code
+    found = [json.loads(line) for line in (company / "alerts.jsonl").read_text().splitlines()]
+    assert json.loads(capsys.readouterr().out)["alerts"] == len(found) > 0
+    metrics = json.loads((company / "run" / "metrics.json").read_text())
+    assert metrics["overall"]["ap"] > 0.3
+    with pytest.raises(SystemExit) as end:
+        main(["detect", *options, "--out", str(company / "again.jsonl")])
+    assert not end.value.code
+    assert (company / "again.jsonl").read_text() == ""
+
+
+def test_a_log_too_short_for_the_base_model_says_how_long_it_has_to_be(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--events", str(folder / "night"), "--out", str(tmp_path / "a"), "--model", "base"]
+    with pytest.raises(SystemExit) as end:
+        main(["detect", "--run", str(tmp_path / "run"), *options])
+    assert end.value.code
+    said = " ".join(capsys.readouterr().err.split())
+    assert "first watches for 48" in said
+    assert "--warm-up" in said
+    assert not (tmp_path / "run").exists()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
 from entente.text import count
+
+if TYPE_CHECKING:
+    from entente.detection.sinks.base import Sink
+    from entente.runs.folder import RunFolder
 
 EXCLUDED = {"known-pairs": "pairs seen before", "multicast": "multicast or broadcast targets"}
 """What `excluded` counts."""
@@ -57,6 +61,16 @@ def detect(
             help="Where packets of the exchange with silos elsewhere lie (KIT/exchange); needs --state.",
         ),
     ] = None,
+    model: Annotated[
+        Literal["trained", "base"],
+        typer.Option(
+            "--model", help="base: where RUN does not exist yet, make it from the base model, untrained."
+        ),
+    ] = "trained",
+    warm_up: Annotated[
+        float,
+        typer.Option("--warm-up", metavar="HOURS", min=1.0, help="With --model base: watched, not scored."),
+    ] = 48.0,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -68,6 +82,9 @@ def detect(
     alerts are written. A window that the log does not cover to its end stays open, and is scored with the
     next call's events; without --state it is scored as it is. Without a newer event there are no alerts, and
     the exit code is 0.
+
+    Without a model of your own, `--model base` starts from one that simulated companies made: it watches the
+    log's first two days, scores the rest, and leaves RUN for the nights to come.
 
     Example: entente detect --run runs/a --events tonight --out alerts.json --format ecs --state memory
     """
@@ -82,6 +99,9 @@ def detect(
     remarks(quiet, verbose)
     writer = create(sink)
     check_writable(out)
+    if model == "base" and not RunFolder(run).started:
+        _first_night(RunFolder(run), events, warm_up, writer, out, as_json, quiet)
+        return
     memory = RunFolder(state) if state else None
     if mailbox is not None and memory is None:
         raise UsageError(
@@ -132,3 +152,21 @@ def detect(
     if night.ahead:
         console.print(f"set aside: {count(night.ahead, 'event')} with a time in the future")
     console.print(f"alerts: {len(night.alerts):,} -> {out}")
+
+
+def _first_night(
+    run: RunFolder, events: Path, warm_up: float, writer: Sink, out: Path, as_json: bool, quiet: bool
+) -> None:
+    from entente.detection.table import read_table
+    from entente.runtime.day_one import begin_with_base
+
+    begin_with_base(run, events, warm_up)
+    table = read_table(run.path / "alerts.parquet")
+    writer.write(out, table.alerts)
+    if as_json:
+        print_json({"out": str(out), "run": str(run.path), "alerts": len(table.alerts)})
+        return
+    results(quiet).print(
+        f"base model: the first {warm_up:g} hours were watched; {run.path} goes on from here"
+    )
+    results(quiet).print(f"alerts: {len(table.alerts):,} -> {out}")
