@@ -64,6 +64,7 @@ ALERTS = [
         explanation=(text, "why"),
         evidence=(EvidenceRow(BASE.start, text, 1, text, text),),
         elsewhere=(text,),
+        link=text,
     )
     for text in HOSTILE
 ] + [replace(BASE, technique="T1021.002"), BASE]
@@ -94,6 +95,7 @@ FULL = replace(
     model="a1b2c3d4e5f60718",
     model_before="18076f5e4d3c2b1a",
     elsewhere=("porto: suspicious since yesterday",),
+    link="5f2d9c3e1b7a",
 )
 
 
@@ -338,7 +340,16 @@ def test_the_time_of_an_alert_is_that_of_its_first_event(sink: Sink) -> None:
 
 def test_every_format_names_the_account_the_port_the_technique_and_the_incident(sink: Sink) -> None:
     text = sink.render([FULL])
-    told = ("rdp", "port 3389", "workstation", "server", "a1b2c3d4e5f60718", "18076f5e4d3c2b1a", "porto")
+    told = (
+        "rdp",
+        "port 3389",
+        "workstation",
+        "server",
+        "a1b2c3d4e5f60718",
+        "18076f5e4d3c2b1a",
+        "porto",
+        "5f2d9c3e1b7a",
+    )
     for value in ("frodo", "3389", "T1021.001", str(FULL.incident), *told, "security.json", "12345"):
         assert value in text
 

@@ -65,6 +65,8 @@ def _event(alert: Alert) -> str:
         "cs6Label": "model" if alert.model or alert.model_before else None,
         "flexString1": "; ".join(alert.elsewhere),
         "flexString1Label": "elsewhere" if alert.elsewhere else None,
+        "flexString2": alert.link,
+        "flexString2Label": "link" if alert.link else None,
         "msg": "; ".join((headline(alert), *alert.explanation)),
     }
     extension = " ".join(f"{key}={escape_value(value)}" for key, value in fields.items() if value)

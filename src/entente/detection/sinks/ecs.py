@@ -80,7 +80,7 @@ def _own(alert: Alert) -> dict[str, Any]:
     values = alert.as_dict()
     kept = ("score", "threshold", "severity", "silo", "also", "explanation", "events", "failures", "rarity")
     more = ("users", "kinds", "logons", "ports", "service", "technique_reason", "source_role", "target_role")
-    own = {name: values[name] for name in (*kept, *more, "model", "model_before", "elsewhere")}
+    own = {name: values[name] for name in (*kept, *more, "model", "model_before", "elsewhere", "link")}
     own["evidence"] = [{**row, "time": timestamp(row["time"])} for row in values["evidence"]]
     window = {"start": timestamp(alert.start), "end": timestamp(alert.end)}
     return {**own, "window": window, "incident": {"id": alert.incident}}

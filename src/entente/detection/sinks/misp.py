@@ -115,6 +115,7 @@ def _comment(alert: Alert) -> str:
         "evidence": ", ".join(row.place for row in alert.evidence if row.place),
         "model": " after ".join(name for name in (alert.model, alert.model_before) if name),
         "elsewhere": "; ".join(alert.elsewhere),
+        "link": alert.link,
         "incident": alert.incident,
         "alert": alert.id,
     }

@@ -24,7 +24,7 @@ ANALYTIC = {
 UNMAPPED = (
     *("score", "threshold", "silo", "also", "direction", "failures", "users", "kinds", "logons", "ports"),
     *("technique_reason", "rarity", "source_role", "target_role", "evidence", "model", "model_before"),
-    "elsewhere",
+    *("elsewhere", "link"),
 )
 """Fields of an alert that the class has no place for."""
 

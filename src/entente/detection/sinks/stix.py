@@ -30,6 +30,7 @@ OPTIONAL = {
     "model": "string",
     "model_before": "string",
     "elsewhere": "list of string",
+    "link": "string",
 }
 """Properties of a sighting that an alert may have."""
 

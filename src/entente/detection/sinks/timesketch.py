@@ -53,6 +53,7 @@ def _event(alert: Alert) -> dict[str, Any]:
         "model": alert.model,
         "model_before": alert.model_before,
         "elsewhere": list(alert.elsewhere),
+        "link": alert.link,
     }
     return event | {name: value for name, value in further.items() if value not in (None, [])}
 
