@@ -127,6 +127,18 @@ def test_nobody_is_provisioned_as_super_and_the_operator_is_a_lead(kits: dict[st
             assert b"super" not in x509.load_pem_x509_certificate(file.read_bytes()).subject.public_bytes()
 
 
+def test_a_fresh_certificate_is_valid_where_the_clock_is_ten_minutes_slow(kits: dict[str, Path]) -> None:
+    from cryptography import x509
+
+    now = datetime.now(UTC)
+    for kit in kits.values():
+        for file in (*kit.rglob("*.crt"), kit / "startup/rootCA.pem"):
+            certificate = x509.load_pem_x509_certificate(file.read_bytes())
+            assert certificate.not_valid_before_utc < now - timedelta(minutes=10)
+            assert certificate.not_valid_after_utc > now + timedelta(days=359)
+    assert _errors(Site.load(kits["east"]), now - timedelta(minutes=10)) == ""
+
+
 def test_the_policy_forbids_code_shells_and_log_streaming(kits: dict[str, Path]) -> None:
     for site, kit in kits.items():
         resources = json.loads((kit / "local/resources.json").read_text())

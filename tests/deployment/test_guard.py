@@ -238,12 +238,22 @@ def test_a_revoked_name_is_refused_whatever_its_certificate(gate: Callable[..., 
     until(lambda: made.driver.open)
 
 
-def test_a_damaged_list_of_revoked_certificates_lets_nobody_in(gate: Callable[..., Gate]) -> None:
+@pytest.mark.parametrize("content", ["{", "[]", '{"names": []}', '{"names": 1, "serials": {}}'])
+def test_a_damaged_list_of_revoked_certificates_lets_nobody_in_and_throws_nobody_out(
+    gate: Callable[..., Gate], content: str
+) -> None:
     made = gate()
-    made.revoked.write_text("{")
-    assert ended(made.enter("north"))
-    with pytest.raises(ValueError, match="Expecting"):
+    inside = made.enter("south")
+    until(lambda: made.driver.open)
+    made.revoked.write_text(content)
+    with pytest.raises(ValueError, match=r"Expecting|not a list"):
         read_revoked(made.revoked)
+    assert ended(made.enter("north"))
+    made.revoked.unlink()
+    made.enter("north")
+    until(lambda: len(made.driver.open) == 2)
+    inside.sendall(frame(100))
+    until(lambda: made.driver.frames)
 
 
 def test_one_silo_holds_so_many_connections_and_loses_its_oldest(gate: Callable[..., Gate]) -> None:

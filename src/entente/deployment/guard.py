@@ -90,12 +90,14 @@ class Revoked:
 
 
 def read_revoked(path: Path) -> Revoked:
-    """The list of revoked certificates; an unreadable one is an error, never an empty list."""
+    """The list of revoked certificates; one that cannot be read is a ValueError, never an empty list."""
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
+        return Revoked(frozenset(table["names"]), dict(table["serials"]))
     except FileNotFoundError:
         return Revoked()
-    return Revoked(frozenset(table["names"]), dict(table["serials"]))
+    except (OSError, KeyError, TypeError) as error:
+        raise ValueError(f"not a list of revoked certificates ({error!r})") from error
 
 
 class Queue:

@@ -76,9 +76,12 @@ class GuardedServer(ThreadingTCPServer):
         """Between two looks for visitors: those whose certificate was revoked meanwhile have to go."""
         with self._lock:
             inside = dict(self._inside)
-        if inside:
+        try:
             revoked = self.admission.revoked()
-            self.held.drop([visitor for visitor, who in inside.items() if revoked.refusal(who)])
+        except ValueError as error:  # nobody new gets in; those inside stay until somebody mends it
+            self._tell("this machine", str(error))
+            return
+        self.held.drop([visitor for visitor, who in inside.items() if revoked.refusal(who)])
 
     def receive(self, plain: socket.socket, address: str) -> None:
         """One visitor, from its first byte to its last."""

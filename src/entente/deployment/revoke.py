@@ -25,7 +25,7 @@ def revoke(site: Site, silo: str, serial: str | None = None, *, undo: bool = Fal
     path = site.path / REVOKED
     try:
         before = read_revoked(path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise StorageError(f"is not a list of revoked certificates ({error})", where=path) from error
     names, serials = set(before.names), dict(before.serials)
     if serial is None:
