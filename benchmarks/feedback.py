@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from entente.config import parse_experiment
-from entente.detection.feedback import Verdict, learn
+from entente.detection.feedback import ClosedAlert, learn
 from entente.logs.events import load_events, write_events
 from entente.logs.schema import DAY, MICROSECONDS
 from entente.runs.folder import RunFolder
@@ -82,14 +82,14 @@ def nights(
     run: RunFolder, folder: Path, first: int, days: int, taught: bool, red: set[tuple[str, str]]
 ) -> list[tuple[int, int, int]]:
     """Per day: alerts of the scanner, of the red team, and all."""
-    memory, verdicts, found = RunFolder(folder / f"memory-{taught}"), list[Verdict](), []
+    memory, verdicts, found = RunFolder(folder / f"memory-{taught}"), list[ClosedAlert](), []
     for day in range(first, first + days):
         events = folder / "day"
         write_events(load_events(folder / "events", start=day * DAY, end=(day + 1) * DAY), events)
         night = detect(run, events, memory=memory, lessons=learn(verdicts if taught else ()))
         night.commit(memory)
         closed = [alert for alert in night.alerts if alert.src == SCANNER]
-        verdicts += [Verdict(a.silo, a.src, a.score - a.threshold, True) for a in closed]
+        verdicts += [ClosedAlert(a.silo, a.src, a.score - a.threshold, True) for a in closed]
         hits = sum((alert.src, alert.dst) in red for alert in night.alerts)
         found.append((len(closed), hits, len(night.alerts)))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entente.detection.feedback import LEAST, Lessons, Verdict, learn
+from entente.detection.feedback import LEAST, ClosedAlert, Lessons, learn
 from entente.detection.policy import AlertPolicy
 from entente.detection.raising import raise_alerts
 from entente.detection.scored import ScoredEdges
@@ -14,8 +14,8 @@ DAY, WIDTH = 86_400_000_000, 3_600_000_000
 HOSTS = np.array(["scanner", "ws-1", *(f"srv-{i:03}" for i in range(400))])
 
 
-def benign(count: int, excess: float = 1.0, src: str = "scanner", silo: str = "north") -> list[Verdict]:
-    return [Verdict(silo, src, excess - i / 100, True) for i in range(count)]
+def benign(count: int, excess: float = 1.0, src: str = "scanner", silo: str = "north") -> list[ClosedAlert]:
+    return [ClosedAlert(silo, src, excess - i / 100, True) for i in range(count)]
 
 
 def test_fewer_closed_alerts_than_needed_teach_nothing() -> None:
@@ -31,7 +31,7 @@ def test_a_higher_score_another_source_and_another_silo_are_raised_as_before() -
 
 
 def test_one_true_alert_of_a_source_takes_its_lesson_back() -> None:
-    assert learn([*benign(9), Verdict("north", "scanner", 0.1, False)]).of == {}
+    assert learn([*benign(9), ClosedAlert("north", "scanner", 0.1, False)]).of == {}
 
 
 def night(number: int, rng: np.random.Generator) -> ScoredEdges:
@@ -58,13 +58,13 @@ def night(number: int, rng: np.random.Generator) -> ScoredEdges:
 
 
 def test_a_benign_scanner_that_is_closed_every_night_leaves_the_budget_to_the_intruder() -> None:
-    rng, verdicts = np.random.default_rng(0), list[Verdict]()
+    rng, verdicts = np.random.default_rng(0), list[ClosedAlert]()
     scanner, intruder = [], []
     for number in range(8):
         policy = AlertPolicy(10, (), learn(verdicts))
         raised = raise_alerts(night(number, rng), np.ones(len(HOSTS), dtype=bool), [], policy)
         closed = [alert for alert in raised.alerts if alert.src == "scanner"]
-        verdicts += [Verdict("north", "scanner", a.score - a.threshold, True) for a in closed]
+        verdicts += [ClosedAlert("north", "scanner", a.score - a.threshold, True) for a in closed]
         scanner.append(len(closed))
         intruder.append(len(raised.alerts) - len(closed))
         assert (raised.excluded.get("taught", 0) > 0) == (number > 0)

@@ -19,7 +19,7 @@ DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClosedAlert:
     """What people made of one alert."""
 
     silo: str
@@ -52,7 +52,7 @@ class Lessons:
 NOTHING_LEARNT = Lessons()
 
 
-def learn(verdicts: Iterable[Verdict]) -> Lessons:
+def learn(verdicts: Iterable[ClosedAlert]) -> Lessons:
     """The lessons of alerts that were closed as benign or as true; of other reasons nothing is learnt."""
     benign: dict[tuple[str, str], list[float]] = defaultdict(list)
     guilty: set[tuple[str, str]] = set()

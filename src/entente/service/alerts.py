@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from entente.detection.alerts import Alert
 from entente.detection.explanations import SEVERITIES
-from entente.detection.feedback import DAYS, Lessons, Verdict, learn
+from entente.detection.feedback import DAYS, ClosedAlert, Lessons, learn
 from entente.errors import UsageError
 from entente.logs.schema import DAY
 from entente.service.database import transaction
@@ -247,7 +247,7 @@ class AlertStore:
             "WHERE status = 'closed' AND reason IN ('benign', 'true') AND time >= ?",
             (until - DAYS * DAY,),
         )
-        return learn(Verdict(r["silo"], r["src"], r["excess"], r["reason"] == "benign") for r in rows)
+        return learn(ClosedAlert(r["silo"], r["src"], r["excess"], r["reason"] == "benign") for r in rows)
 
     def notes(self, name: str) -> list[tuple[int, str, str]]:
         """(time, who, text) of an alert's notes, oldest first."""
