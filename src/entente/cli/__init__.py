@@ -22,6 +22,7 @@ COMMANDS = {
     "watch": "Run the service: logs as they are written, alerts to your SIEM.",
     "alerts": "Work through the alerts of the service.",
     "console": "Web pages for analyst and coordinator, on loopback.",
+    "rank": "The edges, hosts or snapshots of a run that stand out most.",
     "report": "One self-contained HTML page about a run.",
     "bench": "Reproduce tables and measure speed.",
     "federation": "A real federation over real machines.",

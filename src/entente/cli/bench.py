@@ -297,6 +297,25 @@ def results_page(
         results().print(f"written: {page}")
 
 
+@app.command("page")
+def grid_page(
+    grid: Annotated[
+        str, typer.Argument(help="behaviour, privacy, paper, rules, ablation, scale or robustness.")
+    ],
+    page: Annotated[Path, typer.Option(help="Page to write; drawings lie in `figures` beside it.")],
+    out: Out = Path("bench"),
+    quiet: Quiet = False,
+) -> None:
+    """Write the page of one grid from the cells that are recorded, finished or not.
+
+    Example: entente bench page behaviour --out bench --page docs/results-behaviour.md
+    """
+    from entente_lab.bench.results import write_page
+
+    write_page(out, grid, page)
+    results(quiet).print(f"written: {page}")
+
+
 def _request(
     out: Path,
     seeds: int,

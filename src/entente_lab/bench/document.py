@@ -5,7 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
+
+from entente.artifacts import write_text
 
 Mark = Literal["", "best", "second", "bad"]
 
@@ -47,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """An SVG drawing; Markdown shows only its caption's numbers, in a table nearby."""
+    """An SVG drawing: inside an HTML page, a file of its own beside a Markdown page."""
 
     svg: str
     caption: str = ""
@@ -65,8 +68,24 @@ class Document:
 MARKDOWN = {"": "{}", "best": "**{}**", "second": "_{}_", "bad": "{} ▼"}
 
 
-def to_markdown(document: Document) -> str:
-    parts = [f"# {document.title}"]
+def write_markdown(path: Path, document: Document) -> list[Path]:
+    """The page at `path`, and its drawings in the folder `figures` beside it; gives the paths."""
+    folder = path.parent / "figures"
+    drawn: list[Path] = []
+    for stale in folder.glob(f"{path.stem}-[0-9]*.svg"):
+        stale.unlink()
+    for block in document.blocks:
+        if isinstance(block, Figure):
+            drawn.append(folder / f"{path.stem}-{len(drawn) + 1}.svg")
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(drawn[-1], block.svg + "\n")
+    write_text(path, to_markdown(document, [f"figures/{file.name}" for file in drawn]))
+    return [path, *drawn]
+
+
+def to_markdown(document: Document, drawings: Sequence[str] = ()) -> str:
+    """`drawings` are where the page's figures lie, in order; those without a place are left out."""
+    parts, left = [f"# {document.title}"], list(drawings)
     for block in document.blocks:
         match block:
             case Heading(text, level):
@@ -77,8 +96,12 @@ def to_markdown(document: Document) -> str:
                 parts.append("\n".join(f"    {line}" for line in text.splitlines()))
             case Table():
                 parts.append(_markdown_table(block))
-            case Figure():
-                continue
+            case Figure(svg, caption):
+                if left:
+                    title = svg.partition("<title>")[2].partition("</title>")[0]
+                    parts.append(
+                        f"![{html.unescape(title)}]({left.pop(0)})" + (f"\n\n{caption}" if caption else "")
+                    )
     return "\n\n".join(parts) + "\n"
 
 

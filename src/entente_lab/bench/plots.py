@@ -1,4 +1,4 @@
-"""Small drawings as SVG text: lines and heat maps. No script, no font, no network."""
+"""Small drawings as SVG text: lines, bars and heat maps. No script, no font, no network."""
 
 from __future__ import annotations
 
@@ -48,6 +48,32 @@ def lines(
                 f'fill="{colour}"/>'
             )
         parts.append(_legend(number, name, colour, dash))
+    return _svg(parts, HEIGHT, title)
+
+
+def bars(title: str, groups: Mapping[str, Mapping[str, float | None]], y: str) -> str:
+    """One group of bars per name, a bar per series in it; None leaves a gap."""
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    known = [value for group in groups.values() for value in group.values() if value is not None]
+    if not known:
+        return _empty(title)
+    span = (WIDTH - RIGHT - LEFT) / len(groups)
+    width = 0.8 * span / max(1, len(names))
+    scale = _Scale(min(0.0, *known), max(*known, 1e-9), HEIGHT - BOTTOM, TOP)
+    parts = _frame(title, scale, y)
+    for place, (group, values) in enumerate(groups.items()):
+        left = LEFT + span * (place + 0.1)
+        parts.append(_text(left + 0.4 * span, HEIGHT - BOTTOM + 17, group, anchor="middle"))
+        for number, name in enumerate(names):
+            value = values.get(name)
+            if value is not None:
+                top, floor = sorted((scale(value), scale(0.0)))
+                at = left + number * width
+                parts.append(
+                    f'<rect x="{at:.1f}" y="{top:.1f}" width="{0.9 * width:.1f}" '
+                    f'height="{floor - top:.1f}" fill="{_stroke(number)[0]}"/>'
+                )
+    parts += [_legend(number, name, *_stroke(number)) for number, name in enumerate(names)]
     return _svg(parts, HEIGHT, title)
 
 
@@ -113,17 +139,23 @@ class _Scale:
 
 
 def _axes(title: str, x: _Scale, y: _Scale, x_name: str, y_name: str) -> list[str]:
+    parts = _frame(title, y, y_name)
+    for tick in x.ticks():
+        at = x(tick)
+        parts.append(f'<path d="M{at:.1f} {HEIGHT - BOTTOM}v4" stroke="#57606a"/>')
+        parts.append(_text(at, HEIGHT - BOTTOM + 17, _number(tick), anchor="middle"))
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, x_name, anchor="middle"))
+    return parts
+
+
+def _frame(title: str, y: _Scale, y_name: str) -> list[str]:
+    """Title, lines across, and the two axes."""
     parts = [_text(LEFT, 18, title, weight="bold")]
     for tick in y.ticks():
         at = y(tick)
         parts.append(f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="#e3e7eb"/>')
         parts.append(_text(LEFT - 6, at + 4, _number(tick), anchor="end"))
-    for tick in x.ticks():
-        at = x(tick)
-        parts.append(f'<path d="M{at:.1f} {HEIGHT - BOTTOM}v4" stroke="#57606a"/>')
-        parts.append(_text(at, HEIGHT - BOTTOM + 17, _number(tick), anchor="middle"))
     parts.append(f'<path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}" stroke="#57606a" fill="none"/>')
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, x_name, anchor="middle"))
     middle = (TOP + HEIGHT - BOTTOM) / 2
     turned = f'transform="translate(14 {middle}) rotate(-90)" text-anchor="middle"'
     parts.append(f"<text {turned}>{html.escape(y_name)}</text>")

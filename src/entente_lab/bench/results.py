@@ -7,15 +7,38 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from entente.artifacts import write_text
-from entente.errors import StorageError
-from entente_lab.bench import ablation, paper, rules, scale
+from entente.errors import StorageError, UsageError
+from entente_lab.bench import ablation, paper, privacy, rules, scale
+from entente_lab.bench.behaviour.page import draw as draw_behaviour
+from entente_lab.bench.behaviour.plan import spread
 from entente_lab.bench.cells import Row, Store, code_digest
-from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table, to_markdown
+from entente_lab.bench.document import (
+    Block,
+    Command,
+    Document,
+    Entry,
+    Heading,
+    Paragraph,
+    Table,
+    write_markdown,
+)
 from entente_lab.bench.findings import euler_parts, findings
 from entente_lab.bench.methods import METHODS, RIVALS, RULES, title
+from entente_lab.bench.request import Draw, Spread
 from entente_lab.bench.robustness import plan as robustness
+from entente_lab.bench.robustness.page import draw as draw_robustness
 from entente_lab.bench.tables import interval, summary, versus, where
+
+PAGES: Mapping[str, tuple[Spread, Draw]] = {
+    "paper": (list, paper.draw),
+    "rules": (list, rules.draw),
+    "ablation": (list, ablation.draw),
+    "scale": (list, scale.draw),
+    "robustness": (list, draw_robustness),
+    "behaviour": (spread, draw_behaviour),
+    "privacy": (list, privacy.draw),
+}
+"""Grid -> how its cells become rows, and rows a page."""
 
 
 def write_results(out: Path, page: Path) -> Document:
@@ -34,7 +57,19 @@ def write_results(out: Path, page: Path) -> Document:
         if store.has(grid.GRID)
     }
     document = compose(rows, facts, others)
-    write_text(page, to_markdown(document))
+    write_markdown(page, document)
+    return document
+
+
+def write_page(out: Path, grid: str, page: Path) -> Document:
+    """Write the page of one grid from those of its planned cells that are recorded so far."""
+    if grid not in PAGES:
+        raise UsageError(f"there is no grid {grid!r}", remedy=f"Choose from {', '.join(PAGES)}.")
+    rows, facts = Store(out).rows(grid)
+    to_rows, draw = PAGES[grid]
+    drawn = draw(to_rows(rows), facts)
+    document = Document(drawn.title, [provenance(rows), *drawn.blocks])
+    write_markdown(page, document)
     return document
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from entente.artifacts import replacing, write_text
 from entente_lab.bench.cells import Label, Record, Row
-from entente_lab.bench.document import Document, Entry, Mark, Table, to_html, to_markdown
+from entente_lab.bench.document import Document, Entry, Mark, Table, to_html, write_markdown
 from entente_lab.bench.statistics import Comparison, Summary, compare, ranked, summarise
 
 PERCENT = 100.0
@@ -59,9 +59,9 @@ def write_outputs(folder: Path, grid: str, rows: Sequence[Row], document: Docume
             paths.append(folder / f"{name}.parquet")
             with replacing(paths[-1]) as temporary:
                 pq.write_table(table, temporary)
-    for ending, text in (("md", to_markdown(document)), ("html", to_html(document))):
-        paths.append(folder / f"{grid}.{ending}")
-        write_text(paths[-1], text)
+    paths += write_markdown(folder / f"{grid}.md", document)
+    paths.append(folder / f"{grid}.html")
+    write_text(paths[-1], to_html(document))
     return paths
 
 

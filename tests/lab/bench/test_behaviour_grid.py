@@ -17,12 +17,15 @@ from entente_lab.bench.behaviour.methods import FAMILIES, PARTS
 from entente_lab.bench.behaviour.page import draw
 from entente_lab.bench.behaviour.shared import content, shared_work, without_features
 from entente_lab.bench.behaviour.suite import chosen_cheats, fit_silently, measure_pool, measure_suite
-from entente_lab.bench.cells import Record
+from entente_lab.bench.cells import Record, Store
 from entente_lab.bench.datasets import Library
+from entente_lab.bench.document import Document, Figure, write_markdown
 from entente_lab.bench.events import Prepared
 from entente_lab.bench.measure import model_digest
 from entente_lab.bench.methods import change
+from entente_lab.bench.plots import bars
 from entente_lab.bench.request import Request
+from entente_lab.bench.results import write_page
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +134,31 @@ def test_cells_of_many_methods_become_rows_and_a_page(
     assert [row[0].text.split(" = ")[0] for row in tables[0].rows][:2] == ["entente", "fedavg"]
 
 
+def test_a_page_is_written_from_what_is_recorded_so_far(
+    out: Path, outcome: dict[str, dict[str, object]], tmp_path: Path
+) -> None:
+    cells, facts = plan.plan(Request(out, seeds=1, first_seed=7, only=("k=4", "part=clean,features")))
+    store = Store(out)
+    store.write_plan("behaviour", cells, facts)
+    done = cells[1]
+    store.write(
+        Record(
+            *(done.key, "done", {}, 7, done.data, {}, done.runner, "command", {"code": "other"}),
+            outcome={"values": {}, "methods": outcome},
+            seconds=1.0,
+            peak_memory_mb=1.0,
+            finished="now",
+        )
+    )
+    write_page(out, "behaviour", tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert "1 cells (0 failed)" in text
+    assert "| fedavg |" in text
+    assert "Without a family" not in text
+    with pytest.raises(UsageError, match="no grid 'nothing'"):
+        write_page(out, "nothing", tmp_path / "page.md")
+
+
 def test_the_plan_obeys_its_filters_and_names_every_family(out: Path) -> None:
     request = Request(out, seeds=1, first_seed=7, only=("k=4", "part=features,clean"))
     cells, facts = plan.plan(request)
@@ -146,3 +174,18 @@ def test_a_replay_without_a_folder_for_its_seed_is_an_error(tmp_path: Path) -> N
     library = Library(tmp_path / "data", {"lanl-replay": tmp_path})
     with pytest.raises(UsageError, match="is no folder"):
         library.events("lanl-replay@41")
+
+
+def test_drawings_lie_beside_a_markdown_page_and_old_ones_go(tmp_path: Path) -> None:
+    groups = {"K = 3": {"entente": 0.5, "local-only": None}, "K = 5": {"entente": 0.6, "local-only": 0.4}}
+    page = tmp_path / "page.md"
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "page-9.svg").write_text("of a former page")
+    two = Document(
+        "Page", [Figure(bars("AP, mean", groups, "AP"), "Three seeds."), Figure(bars("none", {}, "AP"))]
+    )
+    written = write_markdown(page, two)
+    assert [file.name for file in written] == ["page.md", "page-1.svg", "page-2.svg"]
+    assert not (tmp_path / "figures" / "page-9.svg").exists()
+    assert "![AP, mean](figures/page-1.svg)\n\nThree seeds." in page.read_text()
+    assert written[1].read_text().count("<rect") == 3

@@ -266,7 +266,10 @@ def test_the_scale_page_has_bytes_latency_and_the_paper_s_row() -> None:
 def test_outputs_are_tidy_parquet_markdown_and_html(tmp_path: Path) -> None:
     rows = [*paper_rows(), row({"dataset": "x", "seed": 9}, None, error="why")]
     files = write_outputs(tmp_path, "paper", rows, paper.draw(paper_rows(), FACTS))
-    assert {file.name for file in files} == {
+    drawings = [file for file in files if file.suffix == ".svg"]
+    assert drawings
+    assert all(f"figures/{file.name}" in (tmp_path / "paper.md").read_text() for file in drawings)
+    assert {file.name for file in files} - {file.name for file in drawings} == {
         "paper.parquet",
         "paper.silos.parquet",
         "paper.md",

@@ -7,7 +7,8 @@ from typing import Any
 
 from entente_lab.bench.behaviour.methods import BASELINES, MAIN, PARTS, POOLED
 from entente_lab.bench.cells import Row
-from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
+from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
+from entente_lab.bench.plots import bars, lines
 from entente_lab.bench.statistics import Summary, half_width
 from entente_lab.bench.tables import by_seed, distinct, failures, figure, summary, twins, versus, where
 
@@ -23,6 +24,7 @@ COLUMNS = {
     "precision_at_half_recall": "precision at half recall",
     "false_per_day_at_half_recall": "false a day there",
 }
+DRAWN = ("entente", "fedavg", "fedavg-n", "median", "local-only", "pooled", "evidence-young")
 WORDS = {
     "clean": "All methods, nobody cheats",
     "cheats": "Silos that cheat, of four",
@@ -51,10 +53,38 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
             blocks.append(Heading(WORDS[part], 3))
             for k in sorted(distinct(found, "k"), key=lambda k: -1 if k is None else k):
                 blocks.append(table(where(found, k=k), part, k, _silos(facts, dataset, k)))
+        blocks += drawings(where(rows, dataset=dataset, part="clean"), str(dataset))
     failed = failures(rows)
     if failed is not None:
         blocks += [Heading("Failed cells"), failed]
     return Document("The behaviour detector, measured", blocks)
+
+
+def drawings(rows: Sequence[Row], dataset: str) -> list[Block]:
+    """AP over K of every method, and of silos alone and together; nothing for a single K."""
+    ks = sorted(k for k in distinct(rows, "k") if k is not None)
+    if not ks:
+        return []
+    means = {
+        name: {k: {m: summary(where(rows, k=k, method=m), name).mean for m in DRAWN} for k in ks}
+        for name in ("ap", "silo_mean", "silo_worst")
+    }
+    found: list[Block] = []
+    if len(ks) > 1:
+        curves = {
+            method: (ks, [_or_nan(means["ap"][k][method]) for k in ks])
+            for method in DRAWN
+            if any(means["ap"][k][method] is not None for k in ks)
+        }
+        found.append(Figure(lines(f"AP over the number of silos: {dataset}", curves, "K", "AP", log_x=True)))
+    for name, words in (("silo_mean", "mean over silos"), ("silo_worst", "worst silo")):
+        groups = {f"K = {k}": means[name][k] for k in ks}
+        found.append(Figure(bars(f"AP, {words}: {dataset}", groups, "AP")))
+    return found
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
 def _silos(facts: Mapping[str, Any], dataset: str, k: int) -> str:
