@@ -1,12 +1,16 @@
 # make demo   installs what it needs into .venv and runs the whole story on a simulated company
 # make test   installs and runs lint, types, layers and tests
+# make lock, sbom, licences, audit, bandit   the supply chain (docs/supply-chain.md)
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 EXTRAS := dev,privacy,flare,spark,clickhouse,evtx,service,kafka,pyg,tensorboard,mlflow,docs,notebooks,console
 
-.PHONY: demo test lint docs wheel bench clean
+SUPPLY := $(VENV)-supply/bin
+LOCKS  := requirements.lock requirements-torch.lock
+
+.PHONY: demo test lint docs wheel bench lock sbom licences audit bandit clean
 
 demo: $(VENV)/.base
 	$(BIN)/entente demo --out demo
@@ -34,6 +38,31 @@ wheel: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/entente bench speed
 
+# ---- supply chain (docs/supply-chain.md); the tools live in a folder of their own ----
+
+lock: $(VENV)-supply/.done
+	PATH="$(CURDIR)/$(SUPPLY):$$PATH" $(SUPPLY)/python tools/lock.py
+	$(SUPPLY)/python tools/lock.py --torch
+
+sbom: $(VENV)-supply/.done $(VENV)/.base
+	$(SUPPLY)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON -o sbom.cdx.json $(BIN)/python
+
+licences: $(VENV)-supply/.done $(VENV)/.dev
+	printf '# Licences\n\nWhat `requirements.lock` and `requirements-torch.lock` install, as the packages declare it. Made by `make licences`.\n\n' > docs/licences.md
+	$(SUPPLY)/pip-licenses --python $(BIN)/python --format=markdown --order=name \
+	  --packages $$(sed -n 's/^\([A-Za-z0-9][A-Za-z0-9._-]*\)==.*/\1/p' $(LOCKS)) >> docs/licences.md
+
+audit: $(VENV)-supply/.done
+	$(SUPPLY)/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
+
+bandit: $(VENV)-supply/.done
+	$(SUPPLY)/bandit -q -c pyproject.toml -r src tools
+
+$(VENV)-supply/.done: tools/requirements.txt
+	test -x $(SUPPLY)/python || $(PYTHON) -m venv $(VENV)-supply
+	$(SUPPLY)/pip --disable-pip-version-check install -q -r tools/requirements.txt
+	touch $@
+
 # torch goes first and by itself: a resolver left to choose takes a build with gigabytes of CUDA.
 $(VENV)/.torch: constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -49,4 +78,4 @@ $(VENV)/.dev: $(VENV)/.torch pyproject.toml
 	touch $@ $(VENV)/.base
 
 clean:
-	rm -rf $(VENV) demo build docs/_build docs/generated src/*.egg-info
+	rm -rf $(VENV) $(VENV)-supply demo build docs/_build docs/generated src/*.egg-info

@@ -199,7 +199,12 @@ def sealed_directory(path: Path) -> Iterator[Path]:
     """`replacing_directory` with checksums of its files, for `check_sealed` (or `sha256sum -c`)."""
     with replacing_directory(path) as temporary:
         yield temporary
-        (temporary / SUMS).write_bytes(b"".join(_sums(temporary)))
+        seal(temporary)
+
+
+def seal(folder: Path) -> None:
+    """Write the checksums of a folder's files beside them."""
+    (folder / SUMS).write_bytes(b"".join(_sums(folder)))
 
 
 def check_sealed(path: Path) -> None:

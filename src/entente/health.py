@@ -138,7 +138,7 @@ def _output(*command: str) -> str | None:
     if path is None:
         return None
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - fixed programs, no shell # nosec B603
             [path, *command[1:]], capture_output=True, text=True, timeout=PATIENCE, errors="replace"
         )
     except (OSError, subprocess.TimeoutExpired):

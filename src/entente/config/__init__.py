@@ -8,6 +8,7 @@ from entente.config.experiment import Data, Detection, Experiment, Federation, G
 from entente.config.files import (
     load_experiment,
     parse_experiment,
+    read_toml,
     resolve_paths,
     to_toml,
     validation_problems,
@@ -37,6 +38,7 @@ __all__ = [
     "detector_options",
     "load_experiment",
     "parse_experiment",
+    "read_toml",
     "resolve_paths",
     "settings_reference",
     "to_toml",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,28 @@ from entente.errors import ConfigError
 
 def load_experiment(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
     """Read an experiment file and apply `path=value` overrides (`federation.rounds=5`)."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"cannot be read ({error.strerror})", where=path, remedy="Give the path of a TOML file."
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"is not valid TOML: {error}", where=path) from error
+    table = read_toml(path)
     for override in overrides:
         _apply(table, override)
     experiment = parse_experiment(table, path)
     # Absolute, so that the copy in a run folder still names the same files.
     return resolve_paths(experiment, path.parent.resolve())
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as a table; ConfigError for anything else, whatever its bytes."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot be read ({error.strerror})", where=path, remedy="Give the path of a TOML file."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("is not a text file (UTF-8)", where=path) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"is not valid TOML: {error}", where=path) from error
+    except RecursionError as error:
+        raise ConfigError("is not valid TOML: it is nested too deeply", where=path) from error
 
 
 def parse_experiment(table: dict[str, Any], where: str | Path = "experiment") -> Experiment:
@@ -98,8 +108,8 @@ def literal(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+        # JSON's escapes are TOML's too, but TOML wants one more.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if value is None:
         return "none"
     if isinstance(value, Path):

@@ -159,7 +159,7 @@ class Experiments:
         with private_files():
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("ab") as output:
-                process = subprocess.Popen(
+                process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell # nosec B603
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
                 )
             write_json(self._jobs_file(run), {"pid": process.pid})

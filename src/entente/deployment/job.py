@@ -49,7 +49,7 @@ def portable(experiment: Experiment) -> Experiment:
     return experiment.model_copy(
         update={
             "data": experiment.data.model_copy(update=own),
-            "graph": experiment.graph.model_copy(update={"secret": None}),
+            "graph": experiment.graph.model_copy(update={"secret": None}),  # no secret at all # nosec B105
             "workers": 1,
         }
     )

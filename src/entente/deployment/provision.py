@@ -24,7 +24,7 @@ from entente.errors import ConfigError, DeploymentError
 from entente.text import visible
 
 COORDINATOR = "coordinator"
-SECRET = "host-hash.secret"  # noqa: S105 - a file name
+SECRET = "host-hash.secret"  # noqa: S105 - a file name # nosec B105
 ISSUED = "issued.jsonl"
 OPERATOR_ROLE = "lead"
 _log = logging.getLogger(__name__)

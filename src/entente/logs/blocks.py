@@ -93,7 +93,7 @@ class Splitter:
             SELECT json_type(document, $record) = 'OBJECT' AS "_object", {names}
             FROM (SELECT document, json_extract_string(document, $paths) AS found
                   FROM (SELECT {record} AS document FROM raw_lines))
-        """  # noqa: S608 - column names are the format's own
+        """  # noqa: S608 - column names are the format's own # nosec B608
         params: dict[str, Any] = {"paths": found, "record": inside}
         if layout.envelope.text:
             params["inside"] = _json_path(layout.envelope.keys)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyarrow import parquet
 
 from entente.artifacts import Arrays, check_sealed, encode_bundle, read_bundle, sealed_directory
@@ -74,11 +75,18 @@ class SiloState:
                 where=path,
                 remedy="Train again with this version, and begin with a new --state folder.",
             )
+        try:
+            return cls._of(facts, arrays, parquet.read_table(path / HOSTS))
+        except (KeyError, TypeError, ValueError, OverflowError, OSError, pa.ArrowException) as error:
+            raise StorageError(f"is not a silo's state ({error!r})", where=path) from error
+
+    @classmethod
+    def _of(cls, facts: dict[str, Any], arrays: Arrays, hosts: pa.Table) -> SiloState:
         calibration, budget, said = facts["calibration"], facts["budget"], facts.get("exchange")
         window, src, dst = (arrays[name] for name in HISTORY)
         return cls(
             until=int(facts["until"]),
-            hosts=HostTable.from_arrow(parquet.read_table(path / HOSTS)),
+            hosts=HostTable.from_arrow(hosts),
             detector=_under(DETECTOR, arrays),
             history=(window, src, dst),
             calibration=None if calibration is None else Calibration.from_dict(calibration),

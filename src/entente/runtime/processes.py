@@ -110,7 +110,7 @@ class Worker:
 
     def start(self) -> None:
         self.starts += 1
-        self.process = subprocess.Popen(
+        self.process = subprocess.Popen(  # our own interpreter, fixed words # nosec B603
             [sys.executable, "-m", "entente.runtime.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -110,7 +110,7 @@ class Courier:
         self._outbox = outbox
         self._clock = clock
         self._report = report
-        self._rng = random.Random()  # noqa: S311 - jitter
+        self._rng = random.Random()  # noqa: S311 - jitter # nosec B311
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"output {name}", daemon=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 from entente.detectors.behaviour.detector import Behaviour
 from entente.detectors.behaviour.training import Examples
@@ -26,11 +27,12 @@ class LabelFlip(Attacker):
 
     name = "label-flip"
     summary = "train on exchanged labels (behaviour) or on edges whose targets are shuffled (other detectors)"
+    contrary: ClassVar[type[Contrary]] = Contrary
 
     def __init__(self, config: Attack, scene: Scene) -> None:
         own = scene.detector
         if isinstance(own, Behaviour):
-            scene = replace(scene, detector=Contrary(own.config, own.shape, scene.seed))
+            scene = replace(scene, detector=self.contrary(own.config, own.shape, scene.seed))
         super().__init__(config, scene)
         if isinstance(scene.detector, Contrary):
             scene.detector.lies = self.poisoned

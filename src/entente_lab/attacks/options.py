@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from entente.config import Section, validation_problems
+from entente.config import Section, read_toml, validation_problems
 from entente.errors import ConfigError
 
 
@@ -34,10 +33,6 @@ class Attack(Section):
 def load_attack(path: Path) -> Attack:
     """Read an attack file (TOML)."""
     try:
-        return Attack.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ConfigError(f"cannot be read ({error.strerror})", where=path) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"is not valid TOML: {error}", where=path) from error
+        return Attack.model_validate(read_toml(path))
     except ValidationError as error:
         raise ConfigError(validation_problems(error), where=path) from error

@@ -116,7 +116,7 @@ def _start(cell: Cell, store: Store, command: str) -> Running:
     store.file(cell.key).unlink(missing_ok=True)
     stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed in _last_words
     # An own session: Ctrl-C reaches the grid alone, which then ends its cells in order.
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # our own interpreter, fixed words # nosec B603
         [sys.executable, "-m", "entente_lab.bench.cell_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ CLEAR_PEAK = "5"  # Linux: makes VmHWM start again from the present size
 def measure_silo(experiment: Path, silo: str) -> dict[str, float]:
     """Peak resident MB of a process that trains only this silo for one epoch, and before it had any data."""
     command = [sys.executable, "-m", "entente_lab.bench.silo_memory", str(experiment), silo]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - fixed words # nosec B603
     found: dict[str, float] = json.loads(done.stdout)
     return found
 

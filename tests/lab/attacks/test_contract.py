@@ -37,7 +37,7 @@ def test_the_registry_finds_all_attacks() -> None:
     assert set(ATTACKS) == {
         *("replay", "covering", "sign-flip", "gaussian", "alie", "ipm", "min-max", "min-sum"),
         *("model-replacement", "distributed-backdoor", "lying-sketch", "free-rider", "non-finite"),
-        *("adaptive", "targeted-rows", "label-flip"),
+        *("adaptive", "targeted-rows", "label-flip", "whisper", "turncoat"),
     }
     assert all(attack.summary for attack in available().values())
 

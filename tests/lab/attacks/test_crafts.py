@@ -10,12 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from entente.detectors import create
+from entente.detectors.base import GraphShape
+from entente.detectors.behaviour.features import COLUMN
+from entente.detectors.behaviour.options import BehaviourOptions
 from entente.errors import UsageError
 from entente.federation.messages import CountTask, SketchTask, TrainTask, Update
 from entente_lab.attacks import corrupt
 from entente_lab.attacks.base import Scene, difference, flat, norm, unflat
 from entente_lab.attacks.min_max import MinMax, MinSum
 from entente_lab.attacks.options import Attack
+from entente_lab.attacks.turncoat import ContraryContacts
 
 from .conftest import NODES, Arena, cheat, detector, random_graph
 
@@ -125,6 +130,38 @@ def test_targeted_rows_move_nothing_but_the_malicious_hosts() -> None:
     assert moved <= hosts < set(range(NODES))
     assert all(not array.any() for name, array in step.items() if name != table)
     assert norm(step) == pytest.approx(4.95, rel=1e-3)
+
+
+def test_a_whisper_is_as_long_as_a_trained_update_and_its_shared_weights_are_the_trained_ones() -> None:
+    task = TrainTask(1, round=1, weights=detector().weights())
+    liar = cheat(Attack(name="whisper", silos=("d",)))
+    said = liar.handle(task)
+    own = liar.scene.detector.identity_tables
+    twin = cheat(Attack(name="whisper", silos=("d",)))
+    twin.craft = lambda task, update: update
+    plain = twin.handle(task)  # what it trained
+    step, honest = (difference(update.weights, task.weights) for update in (said, plain))
+    assert norm(step) == pytest.approx(norm(honest), rel=1e-3)
+    for name, moved in step.items():
+        if name not in own:
+            np.testing.assert_array_equal(moved, honest[name])
+    pairs = liar.targets()
+    rows = np.unique(liar.scene.future.rows[np.union1d(pairs.src, pairs.dst)])
+    for name in own:
+        assert set(np.flatnonzero(np.abs(step[name]).sum(axis=1))) <= set(rows.tolist())
+    assert liar.handle(SketchTask(2, hosts=20)).similarity == 1.0
+
+
+def test_a_turncoat_exchanges_the_labels_of_first_contacts_alone() -> None:
+    graph = random_graph(3, windows=60)
+    options, shape = BehaviourOptions(hidden=4), GraphShape(NODES)
+    honest, turned = create(options, shape, 0), ContraryContacts(options, shape, 0)
+    turned.lies = graph
+    true, false = honest._training_examples(graph), turned._training_examples(graph)
+    new = true.features[:, COLUMN["new"]] > 0
+    assert true.positive.any()
+    np.testing.assert_array_equal(false.positive[new], ~true.positive[new])
+    assert not false.positive[~new].any()
 
 
 def test_colluders_in_a_distributed_backdoor_take_different_pairs() -> None:

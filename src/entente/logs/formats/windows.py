@@ -37,7 +37,7 @@ REMOTE = (
     r"[\"']?([a-z0-9][a-z0-9._-]*)"
 )
 """A host that a command reaches for: a share, wmic /node:, -ComputerName, schtasks /s, winrs -r:, mstsc."""
-NOWHERE = ("-", "", "localhost", "::1", "127.0.0.1", "0.0.0.0", "::")  # noqa: S104 - addresses in logs, none is bound
+NOWHERE = ("-", "", "localhost", "::1", "127.0.0.1", "0.0.0.0", "::")  # noqa: S104 - addresses in logs, none is bound # nosec B104
 
 
 class Windows(Format):
