@@ -58,7 +58,7 @@ def load_kit(path: Path) -> Kit:
         table = json.loads(description.read_text(encoding="utf-8"))
         federation = parse_federation(table["federation"], description)
         return Kit(site=table["site"], role=table["role"], version=table["version"], federation=federation)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DeploymentError(
             f"is not a start-up kit ({error})",
             where=path,

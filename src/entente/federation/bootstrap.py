@@ -28,6 +28,10 @@ SHARE_LIMIT = 10.0
 """FedAVG-N: a silo's share of the hosts is its own word; it counts up to this times the others' median."""
 
 
+SIMILARITY_LIMIT = 3.0
+"""J is a silo's own word too, and weighs its updates; it counts up to this times the others' median."""
+
+
 class Bootstrap:
     """key -> count -> sketch -> done; only as far as the rule needs it."""
 
@@ -53,6 +57,7 @@ class Bootstrap:
         self._missing: dict[str, list[str]] = {}  # phase -> silos that it went on without
         self._voided: dict[str, int] = {}  # silo -> how often it sent a key and then no count
         self._cut: list[str] = []  # silos whose share was cut
+        self._cut_similarity: list[str] = []
 
     @property
     def done(self) -> bool:
@@ -128,23 +133,13 @@ class Bootstrap:
     def _take_sketches(self, replies: Sequence[SketchReply]) -> str | None:
         if len(replies) < self._quorum:
             return f"sketch: {len(replies)} of {len(self.silos)} silos answered, {self._quorum} are needed"
-        # Untrusted: a silo that lies gains at most J = 1.
-        self._similarity = {r.silo: min(1.0, max(0.0, r.similarity)) for r in replies}
-        self._share = self._cut_shares({r.silo: min(1.0, max(0.0, r.share)) for r in replies})
+        # Untrusted: a silo that lies gains at most a multiple of what the others claim.
+        claimed = {r.silo: min(1.0, max(0.0, r.similarity)) for r in replies}
+        self._similarity, self._cut_similarity = _cut(claimed, SIMILARITY_LIMIT)
+        self._share, self._cut = _cut({r.silo: min(1.0, max(0.0, r.share)) for r in replies}, SHARE_LIMIT)
         self._note("sketch", self._similarity)
         self._phase = "done"
         return None
-
-    def _cut_shares(self, shares: dict[str, float]) -> dict[str, float]:
-        """No share beyond a multiple of the others' median: a false total must not make one of them all."""
-        if len(shares) < FEWEST_SILOS:
-            return shares
-        limits = {
-            name: SHARE_LIMIT * statistics.median(s for other, s in shares.items() if other != name)
-            for name in shares
-        }
-        self._cut = sorted(name for name, share in shares.items() if share > limits[name] > 0)
-        return {name: limits[name] if name in self._cut else share for name, share in shares.items()}
 
     @property
     def _left_out(self) -> list[str]:
@@ -167,6 +162,9 @@ class Bootstrap:
             notes.append(
                 f"share of {', '.join(self._cut)} cut to {SHARE_LIMIT:g} times the median of the others"
             )
+        if self._cut_similarity:
+            over = ", ".join(self._cut_similarity)
+            notes.append(f"J of {over} cut to {SIMILARITY_LIMIT:g} times the median of the others")
         if asked and not self.config.secure_sum:
             notes.append("secure_sum is off: the coordinator saw every silo's host count")
         elif asked and len(self.silos) == 1:
@@ -192,6 +190,7 @@ class Bootstrap:
             "missing": dict(self._missing),
             "voided": dict(self._voided),
             "cut": list(self._cut),
+            "cut_similarity": list(self._cut_similarity),
         }
 
     def restore(self, facts: Mapping[str, Any]) -> None:
@@ -201,7 +200,7 @@ class Bootstrap:
         self._hosts = facts["hosts"]
         self._similarity, self._share = dict(facts["similarity"]), dict(facts["share"])
         self._missing, self._voided = dict(facts["missing"]), dict(facts["voided"])
-        self._cut = list(facts["cut"])
+        self._cut, self._cut_similarity = list(facts["cut"]), list(facts["cut_similarity"])
 
 
 def fewest_keys(quorum: int, silos: int) -> int:
@@ -213,3 +212,14 @@ def reference_seed(seed: int) -> int:
     """The reference graph's seed is told to every silo; it does not give the run's seed away."""
     digest = hashlib.sha256(f"entente reference graph {seed}".encode()).digest()
     return int.from_bytes(digest[:7], "big")
+
+
+def _cut(claims: dict[str, float], limit: float) -> tuple[dict[str, float], list[str]]:
+    """No claim beyond a multiple of the others' median, and whose were: no lie becomes everything."""
+    if len(claims) < FEWEST_SILOS:
+        return claims, []
+    limits = {
+        name: limit * statistics.median(c for other, c in claims.items() if other != name) for name in claims
+    }
+    over = sorted(name for name, claim in claims.items() if claim > limits[name] > 0)
+    return {name: limits[name] if name in over else claim for name, claim in claims.items()}, over

@@ -77,7 +77,15 @@ class SiloState:
             )
         try:
             return cls._of(facts, arrays, parquet.read_table(path / HOSTS))
-        except (KeyError, TypeError, ValueError, OverflowError, OSError, pa.ArrowException) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            OSError,
+            pa.ArrowException,
+        ) as error:
             raise StorageError(f"is not a silo's state ({error!r})", where=path) from error
 
     @classmethod

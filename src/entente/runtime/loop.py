@@ -48,7 +48,7 @@ class Journal:
             try:
                 coordinator.restore(*saved.coordinator)
                 transport.restore(saved.silos)
-            except (KeyError, IndexError, TypeError, ValueError) as error:
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 raise StorageError(
                     f"the checkpoint is of another version or damaged ({error!r})",
                     where=self.folder.path,
