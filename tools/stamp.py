@@ -24,7 +24,7 @@ def facts() -> dict[str, str]:
 
 def _git(*words: str) -> str:
     try:
-        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)  # noqa: S603, S607 - fixed words # nosec B603, B607
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
