@@ -139,3 +139,18 @@ def test_the_copy_in_a_run_folder_names_the_same_files(
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "experiment.toml").write_text(to_toml(experiment))
     assert load_experiment(Path("run/experiment.toml")) == experiment
+
+
+def test_a_name_with_control_characters_survives_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "some.toml"
+    file.write_text(to_toml(parse_experiment({"name": 'a\nb\x7f"\\\t\x01'})), encoding="utf-8")
+    assert load_experiment(file).name == 'a\nb\x7f"\\\t\x01'
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"a = " + b"[" * 5000])
+def test_a_file_that_is_no_text_or_nested_without_end_is_an_error_in_words(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "some.toml").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"not a text file|nested too deeply"):
+        load_experiment(tmp_path / "some.toml")

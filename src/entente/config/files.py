@@ -23,14 +23,12 @@ def load_experiment(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
     return resolve_paths(experiment, path.parent.resolve())
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, remedy: str = "Give the path of a TOML file.") -> dict[str, Any]:
     """A TOML file as a table; ConfigError for anything else, whatever its bytes."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(
-            f"cannot be read ({error.strerror})", where=path, remedy="Give the path of a TOML file."
-        ) from error
+        raise ConfigError(f"cannot be read ({error.strerror})", where=path, remedy=remedy) from error
     except UnicodeDecodeError as error:
         raise ConfigError("is not a text file (UTF-8)", where=path) from error
     except tomllib.TOMLDecodeError as error:

@@ -14,6 +14,7 @@ from entente.config import (
     Privacy,
     Section,
     aggregation_options,
+    read_toml,
     validation_problems,
 )
 from entente.errors import ConfigError
@@ -171,17 +172,7 @@ def needed(share: float, silos: int) -> int:
 
 def load_federation(path: Path) -> FederationFile:
     """Read a federation file."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"cannot be read ({error.strerror})",
-            where=path,
-            remedy="`entente federation init` writes one.",
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"is not valid TOML: {error}", where=path) from error
-    return parse_federation(table, path)
+    return parse_federation(read_toml(path, "`entente federation init` writes one."), path)
 
 
 def parse_federation(table: Any, where: str | Path = "federation file") -> FederationFile:
