@@ -114,7 +114,7 @@ def test_an_adaptive_attacker_is_never_cut_and_gets_nearly_the_largest_contribut
         credit = record.silos["d"]
         assert credit.norm == pytest.approx(4.95, rel=1e-3)
         assert not credit.clipped
-        assert credit.j == 1.0
+        assert credit.j >= max(other.j for name, other in record.silos.items() if name != "d")
         assert credit.r > max(other.r for name, other in record.silos.items() if name != "d")
 
 
