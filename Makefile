@@ -70,7 +70,7 @@ $(VENV)/.torch: constraints.txt
 	touch $@
 
 $(VENV)/.base: $(VENV)/.torch pyproject.toml
-	$(PIP) -e .
+	$(PIP) -e ".[console]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml

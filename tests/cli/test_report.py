@@ -67,3 +67,52 @@ def test_a_folder_that_is_no_run_ends_in_one_message(
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("report", "--help") == 0
     assert "Example: entente report" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "service"])
+def test_what_detect_and_watch_raised_is_shown_beside_the_run(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    from entente.detection.alerts import Alert
+    from entente.detection.sinks import write_alerts
+    from entente.service.alerts import AlertStore
+    from entente.service.database import connect, transaction
+    from entente.service.suppression import Suppressions
+
+    night = [
+        Alert(
+            i * 10**9,
+            (i + 1) * 10**9,
+            f"ws-{i}",
+            f"ws-{i + 1}",
+            1.0,
+            0.5,
+            "high",
+            "porto",
+            ("why",),
+            incident="x",
+        )
+        for i in range(3)
+    ]
+    place = tmp_path / ("night.jsonl" if kind == "jsonl" else "service")
+    if kind == "jsonl":
+        write_alerts("jsonl", night, place)
+    else:
+        connection = connect(place / "service.db")
+        with transaction(connection):
+            AlertStore(connection).add(night, Suppressions())
+        connection.close()
+    assert call("report", str(run_folder), "--alerts", str(place)) == 0
+    page = (run_folder / "report.html").read_text()
+    assert page.index('id="incidents"') < page.index('id="alerts-section"') < page.index('id="figures"')
+    assert "ws-2" in page
+    assert "3 of them after the run" in page
+
+
+def test_a_file_that_holds_no_alerts_is_named_with_its_line(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "night.jsonl").write_text("{}\n")
+    assert call("report", str(run_folder), "--alerts", str(tmp_path / "night.jsonl")) == 9
+    assert "night.jsonl:1: is not an alert" in capsys.readouterr().err
+    assert call("report", str(run_folder), "--alerts", str(tmp_path / "none")) == 2

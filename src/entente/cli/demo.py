@@ -199,3 +199,5 @@ def conclude(
         f"{found.alerts_per_day:.1f} alerts a day. Simulated data, one seed. ({seconds:.0f} s)"
     )
     console.print(f"report: {page}", markup=False)
+    shown = page.parent / "runs" / SHOWN.lower()
+    console.print(f"work through its alerts in the browser: entente console --run {shown}", markup=False)

@@ -15,14 +15,22 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.html", help="The page; RUN/report.html by default.")
     ] = None,
+    also: Annotated[
+        Path | None,
+        typer.Option(
+            "--alerts",
+            metavar="FILE|DIR",
+            help="Show these too: a jsonl file of `entente detect`, or the folder of `entente watch`.",
+        ),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """One self-contained HTML page about a run.
 
-    It opens without a network: what was found, beside the baselines; the attack on the host graph;
-    alerts and incidents with their reasons; rounds and what each silo contributed.
+    It opens without a network: incidents with their evidence, the attack on the host graph and alerts
+    with their reasons; then the figures beside the baselines, rounds and what each silo contributed.
 
     Example: entente report runs/a --out a.html
     """
@@ -33,6 +41,10 @@ def report(
     remarks(quiet, verbose)
     target = out or run / "report.html"
     data = build(run)
+    if also is not None:
+        from entente.report.raised import read_raised, with_raised
+
+        data = with_raised(data, read_raised(also), also.name)
     write_text(target, render(data))
     if as_json:
         print_json({"report": str(target), "alerts": len(data.alerts), "incidents": len(data.incidents)})

@@ -12,6 +12,7 @@ from authlib.integrations.base_client import OAuthError
 from authlib.integrations.starlette_client import OAuth
 from fastapi import FastAPI, Request
 from httpx2 import HTTPError
+from joserfc.errors import JoseError
 from pydantic import Field, ValidationError, field_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.sessions import SessionMiddleware
@@ -108,7 +109,7 @@ def add_provider(app: FastAPI, path: Path) -> None:
         gate = gate_of(request)
         try:
             token = await oauth.provider.authorize_access_token(request)
-        except (OAuthError, HTTPError, ValueError) as error:
+        except (OAuthError, HTTPError, JoseError, ValueError) as error:
             await run_in_threadpool(gate.desk.audit.append, "sign-in-refused", how="oidc", reason=str(error))
             return render(request, "sign_in.html", None, 401, said=REFUSED, name="")
         identity = dict(token.get("userinfo") or {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from entente.detection.alerts import Alert
 from entente.detection.explanations import SEVERITIES
 from entente.detection.incidents import Incident
@@ -26,6 +28,8 @@ from entente.text import count
 MOST_ALERTS = 300
 MOST_INCIDENTS = 12
 MOST_LINKS = 14
+MOST_EVIDENCE = 30
+"""Alerts of one incident that are told one by one."""
 
 
 def attack(data: ReportData) -> str:
@@ -95,15 +99,49 @@ def incidents(data: ReportData) -> str:
     told = f"{alerts} of {len(data.alerts)} alerts hang together in {count(len(data.incidents), 'incident')}."
     if len(shown) < len(data.incidents):
         told += f" Shown are the {len(shown)} weightiest."
-    return section("incidents", "Incidents", paragraph(told), *(_incident(one) for one in shown))
+    by_incident: dict[str | None, list[Alert]] = {}
+    for alert in data.alerts:
+        by_incident.setdefault(alert.incident, []).append(alert)
+    return section(
+        "incidents",
+        "Incidents",
+        paragraph(told),
+        *(_incident(one, by_incident.get(one.id, ())) for one in shown),
+    )
 
 
-def _incident(one: Incident) -> str:
+def _incident(one: Incident, members: Sequence[Alert]) -> str:
     title = f"{moment(one.start)}, {span(one.end - one.start)}, {count(one.alerts, 'alert')}"
     chain = _chain(list(dict.fromkeys((src, dst) for _, src, dst in one.chain)))
     reasons = "".join(tag("li", text(reason)) for reason in one.explanation)
     heading = tag("h3", severity(one.severity) + " " + text(title))
-    return tag("div", heading + tag("ul", reasons) + tag("p", chain, class_="chain"), class_="incident")
+    said = heading + tag("ul", reasons) + tag("p", chain, class_="chain") + _evidence(members)
+    return tag("div", said, class_="incident", id=f"incident-{one.id}")
+
+
+def _evidence(members: Sequence[Alert]) -> str:
+    """The alerts of an incident in order of time, each with why it was raised."""
+    if not members:
+        return ""
+    ordered = sorted(members, key=lambda alert: (alert.time, -alert.score))
+    items = "".join(
+        tag(
+            "li",
+            tag("span", text(moment(alert.time)), class_="time")
+            + f" {severity(alert.severity)} "
+            + tag("bdi", text(shorten(alert.src, 40)))
+            + " → "
+            + tag("bdi", text(shorten(alert.dst, 40)))
+            + ": "
+            + text("; ".join([*alert.explanation, *_details(alert)])),
+        )
+        for alert in ordered[:MOST_EVIDENCE]
+    )
+    more = len(ordered) - MOST_EVIDENCE
+    rest = paragraph(f"{more} more are in the table of alerts.") if more > 0 else ""
+    return tag(
+        "details", tag("summary", f"Evidence: {count(len(ordered), 'alert')}") + tag("ul", items) + rest
+    )
 
 
 def _chain(pairs: list[tuple[str, str]]) -> str:
@@ -193,5 +231,5 @@ def _alert_cells(alert: Alert, truth: set[tuple[int, str, str]] | None) -> list[
     ]
     if truth is not None:
         malicious = (alert.start, alert.src, alert.dst) in truth
-        cells.append(Cell(tag("span", "malicious", class_="hit") if malicious else "benign"))
+        cells.append(Cell(tag("span", "malicious", class_="malicious") if malicious else "benign"))
     return cells

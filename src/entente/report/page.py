@@ -16,10 +16,11 @@ MOST_CURVES = 8
 MOST_ROUNDS_BESIDE = 12
 """So many rounds of contributions fit beside another chart."""
 SECTIONS = (
-    ("comparison", "Methods"),
-    ("attack", "Attack"),
     ("incidents", "Incidents"),
+    ("attack", "Attack"),
     ("alerts-section", "Alerts"),
+    ("figures", "Figures"),
+    ("comparison", "Methods"),
     ("curve", "Precision and recall"),
     ("rounds", "Rounds"),
     ("silos", "Silos"),
@@ -32,11 +33,12 @@ def render(report: ReportData) -> str:
     script, style = (
         files("entente.report").joinpath(name).read_text("utf-8") for name in ("script.js", "style.css")
     )
-    parts = [
-        sections.comparison(report),
-        findings.attack(report),
+    parts = [  # what somebody has to act on, the evidence for it, then how good it is
         findings.incidents(report),
+        findings.attack(report),
         findings.alerts(report),
+        tiles(report),
+        sections.comparison(report),
         precision_recall(report),
         rounds(report),
         sections.per_silo(report),
@@ -48,7 +50,7 @@ def render(report: ReportData) -> str:
         tag("a", "Skip to the content", href="#content", class_="skip")
         + header(report)
         + tag("nav", links, aria_label="Sections")
-        + tag("main", tiles(report) + warnings(report) + "".join(parts), id="content")
+        + tag("main", warnings(report) + "".join(parts), id="content")
         + footer(report)
     )
     head = (
@@ -132,7 +134,7 @@ def tiles(report: ReportData) -> str:
     rate, recall, precision = figures.alerts_per_day, figures.recall, figures.precision
     than = f"recall {number(recall, 2)}, precision {number(precision, 2)} at the threshold"
     shown.append(_tile_markup("Alerts a day", amount(rate), text(than)))
-    return tag("div", "".join(shown), class_="tiles")
+    return tag("div", "".join(shown), class_="tiles", id="figures")
 
 
 def _tile(report: ReportData, what: str, key: str, value: float | None) -> str:

@@ -50,7 +50,7 @@
     if (!form || (!row && chosen.size === 0)) return;
     if (chosen.size === 0) { row.querySelector('input[name="chosen"]').checked = true; renewTools(); }
     if (reason) form.querySelector('select[name="reason"]').value = reason;
-    form.requestSubmit(form.querySelector('button[value="' + action + '"]'));
+    form.querySelector('button[value="' + action + '"]').click();
   }
 
   document.addEventListener("change", function (event) {
