@@ -284,3 +284,15 @@ def test_a_runs_alerts_are_a_queue_that_can_be_worked_on(tmp_path: Path) -> None
     again.app = create_app(ConsoleSettings(data=run / "console", run=run))
     assert again.app.state.gate.desk.case(case["id"]).status == "closed"
     again.app.state.gate.desk.close()
+
+
+def test_the_rows_that_an_alert_carries_are_shown_where_the_log_is_not_at_hand(
+    build: Callable[..., House],
+) -> None:
+    from entente.detection.alerts import EvidenceRow
+
+    row = EvidenceRow(alert(1, "a", "b").start, "conn.log", 17, "eve", "smb", 445)
+    one = replace(alert(1, "a", "b"), evidence=(row,), source_role="workstation", target_role="server")
+    page = build((one,)).signed_in().get(f"/alert/{one.id}/evidence").text
+    assert "conn.log:17" in page
+    assert "workstation to server" in page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -153,10 +153,10 @@ class Knowledge:
         return events
 
     def rows(self, alert: Alert) -> list[dict[str, Any]] | None:
-        """The log's own rows behind an alert; None where no log is at hand."""
+        """The log's own rows behind an alert: all where the log is at hand, else those it carries."""
         events = self.events()
         if events is None:
-            return None
+            return [asdict(row) | {"place": row.place} for row in alert.evidence] or None
         found: list[dict[str, Any]] = []
         for batch in scan_events(events, start=alert.start, end=alert.end):
             fits = pc.and_(pc.equal(batch["src"], alert.src), pc.equal(batch["dst"], alert.dst))

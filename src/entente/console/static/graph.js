@@ -44,7 +44,7 @@
         { selector: ".entry", style: { "background-color": ink } },
         { selector: ".pivot", style: { "background-color": high, "border-color": high } },
         { selector: ".lane", style: {
-          shape: "round-rectangle", width: "data(width)", height: "data(height)", "background-color": card,
+          shape: "round-rectangle", width: "data(width)", height: "data(height)", "background-opacity": 0,
           "border-width": 1, "border-color": line, "text-valign": "top", "text-halign": "center",
           color: mute, "font-size": 11, "font-weight": "bold", "z-index": 0, events: "no", "text-margin-y": -2 } },
         { selector: "edge", style: {
