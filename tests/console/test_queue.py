@@ -296,3 +296,17 @@ def test_the_rows_that_an_alert_carries_are_shown_where_the_log_is_not_at_hand(
     page = build((one,)).signed_in().get(f"/alert/{one.id}/evidence").text
     assert "conn.log:17" in page
     assert "workstation to server" in page
+
+
+@pytest.mark.parametrize("reason", ["backup 💾 night", "\x7f\x00\u0085", 'quote " and \\ and \n'])
+def test_any_reason_can_be_read_back_from_the_file_of_suppressions(house: House, reason: str) -> None:
+    client = house.machine()
+    one = client.get("/api/v1/alerts").json()["alerts"][0]
+    made = client.post("/api/v1/suppressions", json={"alert": one["id"], "by": "pair", "reason": reason})
+    assert made.status_code == 201
+    assert [rule["reason"] for rule in client.get("/api/v1/suppressions").json()["suppressions"]] == [reason]
+
+
+def test_a_version_of_strange_digits_is_refused(house: House) -> None:
+    answer = house.signed_in().post("/cases", data={"chosen": "x:\u00b2", "action": "mine"})
+    assert answer.status_code == 400

@@ -165,7 +165,7 @@ def wish_of(action: str, reason: str, assignee: str, me: str) -> Wish:
 
 def _chosen(text: str) -> tuple[str, int | None]:
     ident, _, version = text.rpartition(":")
-    if not ident or not version.isdigit() or len(version) > 18:
+    if not ident or not (version.isascii() and version.isdigit()) or len(version) > 18:
         raise UsageError("a case is chosen by its id and version", remedy="Reload the page and try again.")
     return ident, int(version)
 

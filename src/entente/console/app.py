@@ -94,7 +94,11 @@ def gate_for(desk: Desk) -> Gate:
 async def _guarded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
     """Bounded bodies, and headers that let the browser run and load nothing but our own files."""
     length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > LARGEST_BODY or "transfer-encoding" in request.headers:
+    if (
+        not (length.isascii() and length.isdigit())
+        or int(length) > LARGEST_BODY
+        or "transfer-encoding" in request.headers
+    ):
         return _answer(request, 413, f"a request has at most {LARGEST_BODY:,} bytes", None)
     response = await call_next(request)
     for name, value in HEADERS.items():

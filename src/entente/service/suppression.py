@@ -163,5 +163,6 @@ def _inside(host: str, net: str) -> bool:
 def _quoted(value: object) -> str:
     import json
 
-    # A JSON string in ASCII is a TOML basic string, control characters included.
-    return json.dumps(value)
+    # A JSON string is a TOML basic string, but TOML wants DEL escaped and has no pairs of surrogates.
+    shown = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return shown.encode("utf-8", "replace").decode()
