@@ -1,15 +1,15 @@
 """Campaigns that cross silos, with and without the exchange of suspicion (docs/exchange.md).
 
-    python benchmarks/exchange.py [--logs classic lifelike] [--seeds 5] [--first-seed 0] [--campaigns 4]
-        [--attacks sessions slow-chains slow-operator] [--budget 10] [--quick]
+    python benchmarks/exchange.py [--logs classic lifelike] [--seeds 5] [--first-seed 500] [--campaigns 2]
+        [--attacks sessions slow-chains slow-operator] [--rounds 0] [--budget 10] [--quick]
 
-A simulated company of four sites and 240 hosts, a silo per site, is trained on once per seed, without an
-attack. Then, one at a time, single campaigns are planted after the end of training (docs/planting.md), and
-`detect` raises `--budget` alerts a day and silo, with the exchange (of which it sets a fifth aside for what
-others say) and without. Of the campaigns that at least two silos see: the share in which every touched silo
-has an alert on the campaign within two hours of the first edge that it sees; the same for the first silo
-alone and for all others; and the median hours from a silo's first edge to its first alert, of the silos that
-a campaign reaches after the first, those without any alert counted as the rest of the log.
+A simulated company of four sites and 240 hosts, a silo per site, without an attack: silos score with the base
+model, or with one that they train together in `--rounds`. Then, one at a time, single campaigns are planted
+(docs/planting.md), and `detect` raises `--budget` alerts a day and silo, with the exchange (which sets a
+fifth aside for what others say) and without. Of the campaigns that at least two silos see: the share in which
+every touched silo has an alert on the campaign within two hours of the first edge that it sees; the same for
+the first silo alone and for all others; and the median hours from a silo's first edge to its first alert, of
+the silos that a campaign reaches after the first, those without any alert counted as the rest of the log.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ import pyarrow as pa
 from entente.artifacts import write_text
 from entente.config import Experiment, parse_experiment, to_toml
 from entente.detection.alerts import Alert
+from entente.detectors.behaviour.base_model import base_weights
 from entente.logs.events import write_events
 from entente.partition.base import Assignment, write_silos
 from entente.runs.folder import RunFolder
+from entente.runs.records import TrainingRecord
+from entente.runtime.assembly import load_dataset
 from entente.runtime.detecting import detect
-from entente.runtime.local import train
+from entente.runtime.local import finish, train
 from entente_lab.planting import planted
 from entente_lab.simulator import SimulationConfig, simulate
 
@@ -53,7 +56,7 @@ class Company:
     begin: int  # of the windows that were not trained on, microseconds
 
 
-def company(preset: str, seed: int, folder: Path, budget: float, quick: bool) -> Company:
+def company(preset: str, seed: int, folder: Path, budget: float, rounds: int, quick: bool) -> Company:
     size = {"sites": 3, "hosts": 90, "days": 5.0} if quick else {"sites": 4, "hosts": 240, "days": 7.0}
     config = SimulationConfig(preset=preset, seed=seed, red_teams=(), **size)
     simulation = simulate(config)
@@ -75,12 +78,17 @@ def company(preset: str, seed: int, folder: Path, budget: float, quick: bool) ->
                 "train": float(end - WINDOW),
             },
             "graph": {"secret": str(folder / "secret")},
-            "federation": {"rounds": 4 if quick else 12},
+            "federation": {"rounds": max(1, rounds)},
             "detection": {"alerts_per_day": budget},
         }
     )
     run = RunFolder(folder / "run")
-    train(experiment, run, baselines=())
+    if rounds:
+        train(experiment, run, baselines=())
+    else:
+        run.begin(experiment, resume=False)
+        record = {"": TrainingRecord(stopped="base model")}
+        finish(experiment, run, load_dataset(experiment), {"": base_weights()}, record, ())
     return Company(simulation.events, owner, experiment, run, end * US)
 
 
@@ -132,24 +140,25 @@ def main() -> None:
     parser.add_argument("--logs", nargs="+", default=["classic", "lifelike"])
     parser.add_argument("--attacks", nargs="+", default=["sessions", "slow-chains", "slow-operator"])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--campaigns", type=int, default=4, help="planted per log and attack, one at a time")
+    parser.add_argument("--first-seed", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=0, help="of training together; 0 = the base model")
+    parser.add_argument("--campaigns", type=int, default=2, help="planted per log and attack, one at a time")
     parser.add_argument("--budget", type=float, default=10.0)
     parser.add_argument("--quick", action="store_true", help="a small company, one seed, one campaign")
     options = parser.parse_args()
     seeds = range(options.first_seed, options.first_seed + (1 if options.quick else options.seeds))
     waits: dict[tuple[str, str, bool], list[list[int]]] = {}
     began = time.process_time()
-    for preset in options.logs:
-        for seed in seeds:
+    for seed in seeds:
+        for preset in options.logs:
             with tempfile.TemporaryDirectory() as scratch:
-                found = company(preset, seed, Path(scratch), options.budget, options.quick)
+                found = company(preset, seed, Path(scratch), options.budget, options.rounds, options.quick)
                 for attack in options.attacks:
                     for number in range(1 if options.quick else options.campaigns):
                         said = measure(found, attack, 1000 * seed + number, Path(scratch) / "night")
                         for on, campaign in (said or {}).items():
                             waits.setdefault((preset, attack, on), []).append(campaign)
-            print(f"{preset} {seed}: {time.process_time() - began:.0f} CPU s", file=sys.stderr, flush=True)
+                            print(preset, seed, attack, number, on, campaign, file=sys.stderr, flush=True)
     print("| log | attack | campaigns | exchange | every silo | the first | all others | median hours |")
     print("|---|---|---|---|---|---|---|---|")
     figures = {key: row(campaigns) for key, campaigns in waits.items()}

@@ -100,7 +100,7 @@ class Lab:
             for probe in sockets:
                 probe.bind(("127.0.0.1", 0))
             self.port, operator = (probe.getsockname()[1] for probe in sockets)
-        terms = {"deadline": DEADLINE, "gathering": 30, "retries": 1, "update_limit": 1.0}
+        terms = {"deadline": DEADLINE, "gathering": 30, "retries": 1, "update_limit": 1.0, "exchange": True}
         self.federation = parse_federation(
             {
                 "name": "lab",

@@ -29,8 +29,11 @@ from entente.deployment.session import session
 from entente.deployment.settings import parse_federation
 from entente.deployment.site import RunState, Site
 from entente.deployment.submit import prepare
+from entente.federation.exchange.keys import ExchangeKey
+from entente.federation.exchange.notes import Note
 from entente.logs.events import write_events
 from entente.runs.folder import RunFolder
+from entente.runs.mailbox import Mailbox
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +62,22 @@ def test_every_silo_has_the_model_with_a_threshold_of_its_own_and_can_detect(lab
     out = lab.root / "alerts.jsonl"
     done = lab.entente("detect", "--run", run_folder, "--events", lab.root / "later", "--out", out)
     assert done.returncode == 0, done.stderr
+
+
+def test_packets_of_the_exchange_travel_over_flare(lab: Any) -> None:
+    """The mailboxes are the silos' own; nothing but sealed packets reaches the coordinator."""
+    key = ExchangeKey((lab.kits["east"] / "local" / SECRET).read_bytes().strip())
+    for silo in SILOS:
+        notes = [Note(key.pseudonym(f"{silo}-00", 2_400_000_000), 3)]
+        Mailbox(lab.kits[silo] / "exchange").post([key.seal(silo, 2_400_000_000, 60_000_000, notes)])
+    done = lab.entente("federation", "relay", lab.kits["coordinator"], "--pause", "0.5", "--json")
+    assert done.returncode == 0, done.stderr
+    for silo in SILOS:
+        arrived = Mailbox(lab.kits[silo] / "exchange").arrived()
+        assert [packet.silo for packet in arrived] == [other for other in SILOS if other != silo]
+        assert all(key.open(packet) for packet in arrived)
+    last = [entry for _, entry in read(lab.coordinator.audit.path) if entry["event"] == "exchange"][-1]
+    assert last["packets"] == dict.fromkeys(SILOS, 1)
 
 
 def test_status_and_audit_tell_what_happened(lab: Any) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from entente.config import Experiment
 from entente.config.sections import detector_options
+from entente.detection.incidents import assign_incidents, list_incidents
 from entente.detection.linked import own_part
 from entente.detection.policy import AlertPolicy
 from entente.detection.raising import raise_alerts
@@ -138,6 +139,13 @@ def test_both_silos_alerts_carry_the_same_link_and_no_other_alert_has_one() -> N
     links = {(silo, alert.src): alert.link for silo, one in both.items() for alert in one.raised.alerts}
     assert links["porto", "ws-1"] == links["lyon", "ws-1"] == KEY.link("ws-1")
     assert links.get(("lyon", "ws-2")) is None
+
+
+def test_an_incident_says_where_it_came_from_and_under_which_link_to_ask() -> None:
+    alerts = exchange([porto(), lyon()], KEY)[0]["lyon"].raised.alerts
+    (incident,) = list_incidents(assign_incidents(a for a in alerts if a.src == "ws-1"), smallest=1)
+    assert any("entered here from a host of porto" in said for said in incident.explanation)
+    assert any(KEY.link("ws-1") in said for said in incident.explanation)
 
 
 def test_only_own_hosts_that_have_dealt_with_others_are_spoken_of() -> None:

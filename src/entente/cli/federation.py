@@ -234,6 +234,38 @@ def submit(
         results().print(f"run: {submission.run.path}")
 
 
+@app.command()
+def relay(
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The coordinator's kit.")],
+    turns: Annotated[int, typer.Option(min=2, help="How often packets are collected and handed out.")] = 2,
+    pause: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Between two turns.")] = 5.0,
+    detach: Annotated[bool, typer.Option("--detach", help="Return as soon as the job is taken.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Carry packets of the exchange between the silos' mailboxes (KIT/exchange), where the terms have one.
+
+    What one turn collects the next hands out, so that two turns are the least. No other job runs meanwhile.
+
+    Example: entente federation relay kits/coordinator --turns 12 --pause 300
+    """
+    from entente.deployment import submit as jobs
+    from entente.deployment.require import require_flare
+    from entente.deployment.site import Site
+
+    require_flare()
+    console = remarks(quiet, verbose)
+    site = Site.load(kit)
+    job = jobs.submit_relay(site, turns, pause, tell=lambda line: console.print(line, markup=False))
+    if not detach:
+        jobs.follow_relay(site, job)
+    if as_json:
+        print_json({"job": job})
+    else:
+        results().print(f"relay: job {job}" + ("" if detach else ", done"))
+
+
 def describe(record: RoundRecord) -> str:
     """One round in one line."""
     words = [f"{len(record.accepted)} of {len(record.silos)} silos"]

@@ -7,6 +7,7 @@ import math
 import re
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from entente.artifacts import Arrays
 from entente.deployment.executor import HEAD, REASON
 from entente.deployment.job import read_experiment, run_name
 from entente.deployment.notary import CertificateNotary
+from entente.deployment.relay import relay
 from entente.deployment.run_job import run_job
 from entente.deployment.site import Site
 from entente.deployment.transport import JobTransport
@@ -36,10 +38,17 @@ POLL = 0.05
 """Seconds between two looks at what has arrived; FLARE's own default adds two seconds to a round."""
 PATIENCE = 3
 """How often a silo whose job process breaks down is asked in again by starting a new job."""
+RELAY_DEADLINE = 60.0
+"""Seconds that a silo has to hand over its packets."""
 
 
 class CoordinatorController(Controller):  # type: ignore[misc]
     """Runs one run from its last checkpoint to its end, or to where a silo can come back in."""
+
+    def __init__(self, relay: Mapping[str, Any] | None = None) -> None:
+        """With `relay` (turns, pause) the job only carries packets of the exchange."""
+        super().__init__()
+        self.relay = relay
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         # FLARE 2.9 passes the period on under a name that its communicator does not read.
@@ -53,6 +62,10 @@ class CoordinatorController(Controller):  # type: ignore[misc]
         site = Site.of_process()
         experiment = read_experiment(Path(fl_ctx.get_engine().get_workspace().get_app_config_dir(job)))
         transport = FlareTransport(self, site, run_name(experiment), fl_ctx, abort_signal)
+        if self.relay:
+            deadline = min(site.kit.federation.terms.deadline, RELAY_DEADLINE)
+            relay(site, transport, deadline=deadline, sleep=transport.pause, **self.relay)
+            return
         phase = run_job(site, experiment, job, transport)
         self.log_info(fl_ctx, f"this job is over: {phase}")
 
@@ -77,6 +90,14 @@ class FlareTransport(JobTransport):
         clients = fl_ctx.get_engine().get_clients()
         # A silo that restarts registers again, with another token: this job will not hear of it again.
         self._tokens = {client.name: _digest(client.token) for client in clients}
+
+    def pause(self, seconds: float) -> None:
+        """Wait; FederationError when the job is aborted meanwhile."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self.abort_signal.triggered:
+                raise FederationError("the job was aborted")
+            time.sleep(min(1.0, seconds))
 
     def present(self) -> list[str]:
         members = self.site.members()

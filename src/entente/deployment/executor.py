@@ -19,6 +19,7 @@ from entente.deployment.job import config_hash, read_experiment, run_name
 from entente.deployment.memory import SiloMemory
 from entente.deployment.notary import CertificateNotary
 from entente.deployment.process import limit_memory
+from entente.deployment.relay import answer
 from entente.deployment.site import Site
 from entente.deployment.wire import MODEL, decode, encode, size
 from entente.errors import EntenteError, FederationError, RefusedError
@@ -37,8 +38,10 @@ HEAD = "entente-audit-head"
 class SiloExecutor(Executor):  # type: ignore[misc]
     """Builds this site's silo when a job starts and answers its tasks until the job ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, relay: bool = False) -> None:
+        """With `relay` the job only carries packets of the exchange, and no silo is built."""
         super().__init__()
+        self.relay = relay
         self.site = Site.of_process()
         self.silo: Participant | None = None
         self.memory: SiloMemory | None = None
@@ -52,7 +55,8 @@ class SiloExecutor(Executor):  # type: ignore[misc]
             workspace = fl_ctx.get_engine().get_workspace()
             try:
                 close_diagnostics(fl_ctx.get_engine().get_cell().core_cell)
-                self._build(Path(workspace.get_app_config_dir(fl_ctx.get_job_id())))
+                if not self.relay:
+                    self._build(Path(workspace.get_app_config_dir(fl_ctx.get_job_id())))
             except Exception as error:
                 # The coordinator learns that this silo cannot take part, not what its files look like.
                 self.trouble = f"{type(error).__name__} while building its graph"
@@ -65,16 +69,20 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
     ) -> Shareable:
         """One task; whatever goes wrong is an answer with a reason, never a dead job."""
-        if self.silo is None or self.memory is None:
+        if not self.relay and (self.silo is None or self.memory is None):
             return _refusal(self.trouble)
         began = time.perf_counter()
         try:
             task = decode(shareable, self.site.message_limit)
             if not isinstance(task, Task):
                 raise RefusedError("the coordinator sent something that is not a task")
-            if task_name == MODEL:
+            if self.relay:
+                content = encode(answer(self.site, task))
+            elif task_name == MODEL:
                 content = encode(self._receive(task))
             else:
+                assert self.silo is not None
+                assert self.memory is not None
                 if not self.memory.before(task.id, self.silo):
                     self.site.audit.append("state-forgotten", task=task.id, kind=task.kind)
                 base = task.weights if isinstance(task, TrainTask) else None

@@ -6,12 +6,14 @@ import hashlib
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from entente.artifacts import write_json, write_text
 from entente.config import Data, Experiment, parse_experiment, to_toml
 from entente.deployment.policy import CONTROLLER, EXECUTOR
+from entente.deployment.relay import check_turns
 from entente.deployment.settings import FederationFile, needed
 from entente.deployment.wire import MODEL, TASK
 from entente.errors import ConfigError
@@ -22,21 +24,22 @@ SERVER_FILE = "config_fed_server.json"
 CLIENT_FILE = "config_fed_client.json"
 
 
-def server_config() -> dict[str, Any]:
+def server_config(relay: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Of a run; with `relay` (turns, pause) of a job that only carries the exchange's packets."""
     return {
         "format_version": 2,
         "server": {"task_request_interval": 0.1},
-        "workflows": [{"id": "coordinator", "path": CONTROLLER, "args": {}}],
+        "workflows": [{"id": "coordinator", "path": CONTROLLER, "args": {"relay": dict(relay or {})}}],
         "components": [],
         "task_data_filters": [],
         "task_result_filters": [],
     }
 
 
-def client_config() -> dict[str, Any]:
+def client_config(relay: bool = False) -> dict[str, Any]:
     return {
         "format_version": 2,
-        "executors": [{"tasks": [TASK, MODEL], "executor": {"path": EXECUTOR, "args": {}}}],
+        "executors": [{"tasks": [TASK, MODEL], "executor": {"path": EXECUTOR, "args": {"relay": relay}}}],
         "components": [],
         "task_data_filters": [],
         "task_result_filters": [],
@@ -65,11 +68,16 @@ def config_hash(experiment: Experiment) -> str:
     return hashlib.sha256(to_toml(portable(experiment)).encode()).hexdigest()
 
 
-def write_job(folder: Path, experiment: Experiment, federation: FederationFile) -> Path:
+def write_job(
+    folder: Path,
+    experiment: Experiment,
+    federation: FederationFile,
+    relay: Mapping[str, Any] | None = None,
+) -> Path:
     """Write the job for `experiment` under `folder`; returns the job folder FLARE wants."""
     config = folder / APP / APP / "config"
-    write_json(config / SERVER_FILE, server_config())
-    write_json(config / CLIENT_FILE, client_config())
+    write_json(config / SERVER_FILE, server_config(relay))
+    write_json(config / CLIENT_FILE, client_config(relay is not None))
     write_text(config / EXPERIMENT, to_toml(portable(experiment)))
     write_json(
         folder / APP / "meta.json",
@@ -105,7 +113,13 @@ def why_refused(application: Path, experiment_limit: int = 1_000_000) -> str | N
         if path.is_file() and name not in allowed and not Path(name).name.startswith(".__nvfl_"):
             return f"file {name} has no place in a job (code does not travel)"
     config = application / "config"
-    for name, wanted in ((SERVER_FILE, server_config()), (CLIENT_FILE, client_config())):
+    relay = _relay_of(config / SERVER_FILE)
+    if relay is not None and (said := check_turns(**relay)) is not None:
+        return said
+    for name, wanted in (
+        (SERVER_FILE, server_config(relay)),
+        (CLIENT_FILE, client_config(relay is not None)),
+    ):
         path = config / name
         try:
             given = json.loads(path.read_text(encoding="utf-8"))
@@ -127,6 +141,15 @@ def why_refused(application: Path, experiment_limit: int = 1_000_000) -> str | N
     if experiment != portable(experiment):
         return f"{EXPERIMENT} names paths; those are each site's own business"
     return None
+
+
+def _relay_of(path: Path) -> dict[str, Any] | None:
+    """What a relay's job asks for; None where the file is not that of one."""
+    try:
+        relay = json.loads(path.read_text(encoding="utf-8"))["workflows"][0]["args"]["relay"]
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return None
+    return relay if isinstance(relay, dict) and set(relay) == {"turns", "pause"} else None
 
 
 def _difference(given: Any, wanted: dict[str, Any]) -> str:

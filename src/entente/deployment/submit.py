@@ -11,6 +11,7 @@ from typing import Any
 from entente.config import Experiment, Privacy
 from entente.deployment.job import portable, run_name, why_refused, write_job
 from entente.deployment.process import pid_of
+from entente.deployment.relay import check_turns
 from entente.deployment.session import CONNECT_TIMEOUT, Tell, session, silent
 from entente.deployment.site import RunState, Site
 from entente.errors import ConfigError, DeploymentError, FederationError, UsageError
@@ -91,6 +92,46 @@ def submit(
             identifier = str(flare.submit_job(str(job)))
     site.audit.append("job-submitted", job=identifier, run=folder.path.name, resume=resume)
     return Submission(identifier, folder, before.get("job"), connect_timeout)
+
+
+def submit_relay(
+    site: Site,
+    turns: int,
+    pause: float,
+    *,
+    connect_timeout: float = CONNECT_TIMEOUT,
+    tell: Tell = silent,
+) -> str:
+    """Have packets of the exchange carried between the silos that are there; the job's id."""
+    if not site.kit.is_coordinator:
+        raise UsageError(f"{site.name} is a silo", where=site.path, remedy="Use the coordinator's kit.")
+    if not site.kit.federation.terms.exchange:
+        raise UsageError(
+            "the terms of this federation have no exchange",
+            where=site.path,
+            remedy="Agree on it: `exchange = true` under [terms], then provision again.",
+        )
+    wrong = check_turns(turns, pause)
+    if wrong is not None:
+        raise UsageError(wrong)
+    gather(site, tell)
+    experiment = prepare(site, Experiment(name="exchange"))
+    with tempfile.TemporaryDirectory(prefix="entente-") as scratch:
+        folder = write_job(Path(scratch), experiment, site.kit.federation, {"turns": turns, "pause": pause})
+        with session(site, connect_timeout, tell) as flare:
+            identifier = str(flare.submit_job(str(folder)))
+    site.audit.append("relay-submitted", job=identifier, turns=turns, pause=pause)
+    return identifier
+
+
+def follow_relay(site: Site, job: str, connect_timeout: float = CONNECT_TIMEOUT) -> None:
+    """Wait until the relay is over; DeploymentError if it was refused or broke off."""
+    with session(site, connect_timeout) as flare:
+        while not (status := str(flare.get_job_meta(job).get("status"))).startswith("FINISHED"):
+            _check_alive(site)
+            time.sleep(ASK / 2)
+    if status != "FINISHED:COMPLETED":
+        raise DeploymentError(f"the relay did not come to its end ({status})", where=job)
 
 
 def gather(site: Site, tell: Tell = silent) -> None:

@@ -184,6 +184,11 @@ def _explain(
         reasons.append(f"{busiest} alone contacts {len(sources[busiest])} of them")
     if len(silos) > 1:
         reasons.append(f"seen in {len(silos)} silos: {', '.join(silos)}")
+    reasons += list(dict.fromkeys(said for alert in ordered for said in alert.elsewhere))[:3]
+    links = list(dict.fromkeys(alert.link for alert in ordered if alert.link))
+    if links:
+        shown = ", ".join(links[:4]) + (" and others" if len(links) > 4 else "")
+        reasons.append(f"other silos may have alerts with the same link: {shown}")
     users = list(dict.fromkeys(user for alert in ordered for user in alert.users))
     if users:
         shown = ", ".join(users[:4]) + (" and others" if len(users) > 4 else "")

@@ -85,6 +85,14 @@ class ValidateTask(Task):
     weights: Arrays = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ExchangeTask(Task):
+    """Take in what other silos sent (sealed packets by window, width and silo), hand over your own."""
+
+    kind = "exchange"
+    packets: Mapping[str, str] = field(default_factory=dict)
+
+
 # ---- silo -> coordinator -------------------------------------------------------------------
 
 
@@ -151,6 +159,14 @@ class Update(Reply):
     weights: Arrays = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ExchangeReply(Reply):
+    """A silo's packets for the others; the coordinator cannot read them."""
+
+    kind = "exchange-reply"
+    packets: Mapping[str, str] = field(default_factory=dict)
+
+
 Message = Task | Reply
 LONGEST = {"proof": 8192}
 """Characters of a text field, where it may have more than 1024."""
@@ -164,11 +180,13 @@ KINDS: dict[str, type[Task] | type[Reply]] = {
         SketchTask,
         TrainTask,
         ValidateTask,
+        ExchangeTask,
         KeyReply,
         CountReply,
         SketchReply,
         ValidateReply,
         Update,
+        ExchangeReply,
     )
 }
 

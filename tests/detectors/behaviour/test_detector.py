@@ -61,6 +61,19 @@ def test_scores_night_after_night_are_those_of_one_go_bit_for_bit(trained, past)
         assert np.array_equal(last[name], state[name]), name
 
 
+def test_who_stands_out_is_told_beside_the_same_scores_and_an_intruder_is_among_them(trained, past):
+    attacked, _ = with_intruder(past, 7, past.num_windows - 12, 20)
+    state = trained.initial_state(attacked)
+    scores, after, standing = trained.score_hosts(attacked, state)
+    plain, left = trained.score(attacked, state)
+    assert (scores == plain).all()
+    assert {name: array.tobytes() for name, array in after.items()} == {
+        n: a.tobytes() for n, a in left.items()
+    }
+    assert 7 in standing.host
+    assert (np.diff(standing.window) >= 0).all()
+
+
 def test_blocks_of_windows_change_no_bit(trained, past, monkeypatch):
     whole, _ = trained.score(past, trained.initial_state(past))
     monkeypatch.setattr("entente.detectors.behaviour.detector.BLOCK", 100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from entente.detectors.behaviour.suspicion import PRIOR, STRENGTH, Suspicion
+from entente.detectors.behaviour.suspicion import PRIOR, STANDS_OUT, STRENGTH, Suspicion
 
 ONE = np.ones(1, dtype=np.float32)
 
@@ -81,3 +81,16 @@ def test_it_never_lowers_a_logit():
     edge(suspicion, 0, 1, -9.0)
     assert raised(suspicion, 0) >= 0.0
     assert STRENGTH > 0
+
+
+def test_hosts_that_became_more_suspicious_now_and_stand_out_are_named_with_how_far():
+    suspicion = fresh()
+    for _ in range(4):
+        before = suspicion.p
+        edge(suspicion, 0, 1, 5.0)
+    hosts, above = suspicion.risen(before)
+    assert hosts.tolist() == [0, 1]
+    assert (above > STANDS_OUT).all()
+    before = suspicion.p
+    edge(suspicion, 2, 3, -3.0)
+    assert suspicion.risen(before)[0].tolist() == []  # 0 and 1 still stand out, and did nothing
