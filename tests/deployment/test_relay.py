@@ -203,3 +203,40 @@ def test_the_exchange_is_off_unless_agreed_and_an_experiment_cannot_change_that(
         submit_relay(make_site(tmp_path, "coordinator", exchange=False), 2, 5.0)
     with pytest.raises(UsageError, match="is a silo"):
         submit_relay(make_site(tmp_path, "east"), 2, 5.0)
+
+
+# ---- the halves inside FLARE ------------------------------------------------------------------
+
+
+def test_the_silos_half_answers_without_building_a_silo(
+    silos: dict[str, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("nvflare")
+    from nvflare.apis.fl_constant import ReturnCode
+    from nvflare.apis.fl_context import FLContext
+    from nvflare.apis.shareable import Shareable
+    from nvflare.apis.signal import Signal
+
+    from entente.deployment.executor import SiloExecutor
+
+    mailbox(silos["east"]).post([packet("east")])
+    monkeypatch.chdir(silos["east"].path)
+    executor = SiloExecutor(**client_config(relay=True)["executors"][0]["executor"]["args"])
+    sent = ExchangeTask(3, {f"{NOW}/{WIDTH}/north": packet("north").sealed.hex()})
+    reply = executor.execute("entente", Shareable(encode(sent)), FLContext(), Signal())
+    assert reply.get_return_code(default=ReturnCode.OK) == ReturnCode.OK
+    said = decode(reply, 1 << 20)
+    assert isinstance(said, ExchangeReply)
+    assert list(said.packets) == [f"{NOW}/{WIDTH}/east"]
+    assert [one.silo for one in mailbox(silos["east"]).arrived()] == ["north"]
+    refused = executor.execute("entente", Shareable(encode(KeyTask(4))), FLContext(), Signal())
+    assert refused.get_return_code() != ReturnCode.OK
+
+
+def test_the_coordinators_half_takes_what_the_jobs_file_says() -> None:
+    pytest.importorskip("nvflare")
+    from entente.deployment.controller import CoordinatorController
+
+    for asked in (None, {"turns": 2, "pause": 5.0}):
+        arguments = server_config(asked)["workflows"][0]["args"]
+        assert CoordinatorController(**arguments).relay == (asked or {})
