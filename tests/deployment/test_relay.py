@@ -124,6 +124,23 @@ def test_packets_under_another_silos_name_are_dropped_by_the_coordinator(
     assert not mailbox(silos["west"]).arrived()
 
 
+class Rubbish(Folders):
+    """East answers with what is no packet."""
+
+    def carry(self, task: Task, deadline: float) -> Answers:
+        replies, missing = super().carry(task, deadline)
+        bad = ExchangeReply(task.id, "east", {"no": "packet"})
+        return [bad if reply.silo == "east" else reply for reply in replies], missing
+
+
+def test_one_silos_rubbish_leaves_the_others_their_packets(coordinator: Site, silos: dict[str, Site]) -> None:
+    mailbox(silos["north"]).post([packet("north")])
+    turn(coordinator, Rubbish(coordinator, silos))
+    assert [one.silo for one in mailbox(silos["west"]).arrived()] == ["north"]
+    refused = [entry for _, entry in read(coordinator.audit.path) if entry["event"] == "update-refused"]
+    assert {entry["silo"] for entry in refused} == {"east"}
+
+
 def test_old_packets_are_not_carried(coordinator: Site, silos: dict[str, Site]) -> None:
     folder = mailbox(silos["east"]).path / "out"
     for one in (packet("east", NOW - LASTS - LATE), packet("east")):

@@ -68,9 +68,13 @@ def relay(
         packets = [packet for some in known.values() for packet in some]
         replies, missing = transport.carry(ExchangeTask(turn, _written(packets)), deadline)
         for reply in replies:
-            if isinstance(reply, ExchangeReply):
-                own = _by_silo(reply.packets).get(reply.silo, [])
-                known[reply.silo] = sorted(own, key=lambda packet: packet.window)[-MOST:]
+            try:
+                sent = _by_silo(reply.packets if isinstance(reply, ExchangeReply) else {})
+            except RefusedError as error:  # one silo's rubbish is only its own trouble
+                site.audit.append("update-refused", silo=reply.silo, reason=error.what)
+                continue
+            own = sent.get(reply.silo, [])
+            known[reply.silo] = sorted(own, key=lambda packet: packet.window)[-MOST:]
         site.audit.append(
             "exchange",
             turn=turn,
