@@ -11,7 +11,6 @@ import pytest
 from entente.contracts.base import Check
 from entente.contracts.formats import CHECKS, GARBAGE, directory_bytes, read
 from entente.errors import LogError
-from entente.logs.engines import ENGINES
 from entente.logs.events import read_manifest
 from entente.logs.formats import formats
 from entente.logs.formats.base import Format
@@ -55,15 +54,14 @@ def test_a_bad_row_goes_to_quarantine_with_its_line_number(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_pyspark_gives_the_same_bytes_for_every_format(tmp_path: Path) -> None:
+def test_spark_gives_the_same_bytes_for_every_format(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     if shutil.which("java") is None:
         pytest.skip("no Java here")
-    assert "pyspark" in ENGINES
     for format in FORMATS:
         lines = format.sample.splitlines()
         path = tmp_path / f"{format.name}.log"
         path.write_text("\n".join([*lines, GARBAGE, lines[-1]]) + "\n")
-        for engine in ("duckdb", "pyspark"):
+        for engine in ("duckdb", "spark"):
             read(path, tmp_path / engine, engine=engine)
-        assert directory_bytes(tmp_path / "duckdb") == directory_bytes(tmp_path / "pyspark"), format.name
+        assert directory_bytes(tmp_path / "duckdb") == directory_bytes(tmp_path / "spark"), format.name

@@ -134,3 +134,24 @@ def test_a_damaged_evtx_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "Security.evtx").write_bytes(b"ElfFile\x00" + b"garbage" * 1000)
     with pytest.raises(LogError, match="damaged evtx"):
         ingest(Request([str(tmp_path / "Security.evtx")], tmp_path / "events"))
+
+
+def test_records_of_other_kinds_are_counted_without_being_parsed(tmp_path: Path) -> None:
+    flow = '{"object":"FLOW","action":"START","id":"1","timestamp":1569245993331,"actorID":"a","properties":'
+    ends = '{"src_ip":"142.20.56.202","dest_ip":"142.20.56.204"}}'
+    lines = [
+        flow + ends,
+        (flow + ends).replace("FLOW", "FL\\u004fW"),  # the same word, hidden in an escape
+        '{"object":"PROCESS","action":"CREATE","actorID":"a","properties":{}}',
+        '{"object":"FLOW","action":"MESSAGE","actorID":"a","properties":{}}',
+        '{"object":"PROCESS","action":"START"',  # cut off: it may have been anything
+        "not JSON",
+        (flow + ends).replace("FLOW", "FILE").replace('"a"', '"FLOW"'),  # has the words, in other places
+    ]
+    (tmp_path / "ecar.json").write_text("\n".join(lines) + "\n")
+    manifest = ingest(Request([str(tmp_path / "ecar.json")], tmp_path / "events", "optc-ecar"))
+    assert (manifest.seen, manifest.rows) == (7, 2)
+    assert manifest.filtered == {"not FLOW/START": 3}
+    assert manifest.bad == {"not a JSON object": 2}
+    bad = [json.loads(row) for row in (tmp_path / "events/quarantine/rows.jsonl").read_text().splitlines()]
+    assert [row["line"] for row in bad] == [5, 6]

@@ -55,7 +55,7 @@ def ingest(
     timezone: Annotated[
         str | None, typer.Option("--timezone", help="Of times written without a zone; UTC by default.")
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="duckdb, polars or pyspark.")] = "duckdb",
+    engine: Annotated[str, typer.Option("--engine", help="duckdb, polars or spark.")] = "duckdb",
     on_bad: Annotated[
         str, typer.Option("--on-bad", help="quarantine = set bad rows aside, fail = stop at the first.")
     ] = "quarantine",

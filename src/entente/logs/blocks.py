@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from entente.logs.formats.base import Delimited, JsonLines, Layout
+from entente.logs.formats.base import Delimited, JsonLines, Layout, Only
 
 NOT_JSON = "not a JSON object"
+BLANKS = "chr(9) || chr(10) || chr(13) || ' '"
+"""What JSON takes for blanks, in SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class RawBlock:
     """Line number of each row in its file, from 1."""
     malformed: dict[int, str]
     """Row -> why its line does not have the layout; its fields are null."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Reason -> rows of the block that are not here, because nobody wants their kind."""
 
 
 ENCODED = pa.dictionary(pa.int32(), pa.string())
@@ -79,29 +83,50 @@ class Splitter:
         if not pc.all(filled).as_py():
             lines = lines.filter(filled)
             numbers = numbers[filled.to_numpy(zero_copy_only=False)]
-        # One pass over each document for all paths; text that is no object yields nulls throughout.
-        record, inside, paths = (
-            "TRY_CAST(line AS JSON)",
-            _json_path(layout.envelope.keys),
-            layout.paths.values(),
-        )
-        if layout.envelope.text:
-            record, inside = f"TRY_CAST(json_extract_string({record}, $inside) AS JSON)", "$"
-        found = [inside + _json_path(keys)[1:] for keys in paths]
-        names = ", ".join(f'found[{i + 1}] AS "{name}"' for i, name in enumerate(layout.paths))
-        query = f"""
-            SELECT json_type(document, $record) = 'OBJECT' AS "_object", {names}
-            FROM (SELECT document, json_extract_string(document, $paths) AS found
-                  FROM (SELECT {record} AS document FROM raw_lines))
-        """  # noqa: S608 - column names are the format's own # nosec B608
-        params: dict[str, Any] = {"paths": found, "record": inside}
-        if layout.envelope.text:
-            params["inside"] = _json_path(layout.envelope.keys)
-        self._connection.register("raw_lines", pa.table({"line": lines}))
-        table = self._connection.sql(query, params=params).to_arrow_table()
+        left_out: dict[str, int] = {}
+        if layout.only is not None:
+            other = self._other_rows(lines, layout.only)
+            left_out = {layout.only.reason: int(other.sum())} if other.any() else {}
+            lines, numbers = lines.filter(pa.array(~other)), numbers[~other]
+        table = self._extracted(lines, layout)
         proper = table["_object"].fill_null(False).to_numpy()
         malformed = dict.fromkeys(np.flatnonzero(~proper).tolist(), NOT_JSON)
-        return RawBlock(table.drop_columns("_object"), numbers, malformed)
+        return RawBlock(table.drop_columns("_object"), numbers, malformed, left_out)
+
+    def _other_rows(self, lines: pa.Array, only: Only) -> NDArray[np.bool_]:
+        """Lines that look like whole objects and lack a word of the wanted records; escapes may hide it."""
+        has = " AND ".join(f"contains(line, $word{i})" for i in range(len(only.words)))
+        query = f"""
+            SELECT NOT ({has}) AND NOT contains(line, '\\u')
+                AND starts_with(line, '{{') AND ends_with(line, '}}')
+            FROM raw_lines
+        """  # noqa: S608 - numbered parameters # nosec B608
+        self._connection.register("raw_lines", pa.table({"line": lines}))
+        found = self._connection.sql(query, params={f"word{i}": word for i, word in enumerate(only.words)})
+        return np.asarray(found.to_arrow_table().column(0).to_numpy(), dtype=bool)
+
+    def _extracted(self, lines: pa.Array, layout: JsonLines) -> pa.Table:
+        """The columns of each record as text, and whether it is an object; all null where it is no JSON."""
+        envelope = layout.envelope
+        inside = "$" if envelope.text else _json_path(envelope.keys)
+        params: dict[str, Any] = {"paths": [inside + _json_path(keys)[1:] for keys in layout.paths.values()]}
+        record = "line"
+        if envelope.text:
+            record = "TRY(json_extract_string(line, $inside))"
+            params["inside"] = _json_path(envelope.keys)
+        # One pass over a document for all paths. What parses and begins with a brace is an object.
+        is_object = f"starts_with(ltrim(record, {BLANKS}), '{{') AND found IS NOT NULL"
+        if inside != "$":
+            is_object = "TRY(json_type(record, $record)) = 'OBJECT'"
+            params["record"] = inside
+        names = ", ".join(f'found[{i + 1}] AS "{name}"' for i, name in enumerate(layout.paths))
+        query = f"""
+            SELECT {is_object} AS "_object", {names}
+            FROM (SELECT record, TRY(json_extract_string(record, $paths)) AS found
+                  FROM (SELECT {record} AS record FROM raw_lines))
+        """  # noqa: S608 - column names are the format's own # nosec B608
+        self._connection.register("raw_lines", pa.table({"line": lines}))
+        return self._connection.sql(query, params=params).to_arrow_table()
 
 
 def _json_path(keys: Sequence[str]) -> str:

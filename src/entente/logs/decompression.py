@@ -111,6 +111,13 @@ MAGIC: dict[bytes, tuple[str, Callable[[], Decompressor]]] = {
 }
 
 
+def is_plain(path: Path) -> bool:
+    """Whether the file is text as it stands, so that its parts can be read apart."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    return not start.startswith((*MAGIC, b"PK\x03\x04", b"ElfFile\x00"))
+
+
 @contextmanager
 def opened(path: Path, member: str | None, progress: Progress) -> Iterator[Chunks]:
     """The text of a file, or of a member of a zip archive, in pieces."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -36,8 +38,6 @@ class Engine(ABC):
     """Evaluates one projection over table `raw`, again and again, in one thread."""
 
     name: ClassVar[str]
-    parallel: ClassVar[bool] = True
-    """Whether several of these may work side by side in one process."""
 
     @staticmethod
     @abstractmethod
@@ -89,9 +89,7 @@ class Polars(Engine):
         return backend.to_pyarrow(self._expression)
 
 
-NO_SPARK = MissingExtraError(
-    "the pyspark engine needs PySpark and Java", remedy="pip install 'entente[spark]'"
-)
+NO_SPARK = MissingExtraError("the spark engine needs PySpark and Java", remedy="pip install 'entente[spark]'")
 
 
 def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
@@ -100,6 +98,7 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise NO_SPARK from error
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whichever is on the path
     builder: Any = SparkSession.builder.appName(name)
     for key, value in {
         "spark.ui.enabled": "false",
@@ -116,34 +115,16 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
         ) from error
 
 
-class PySpark(Engine):
-    name = "pyspark"
-    parallel = False
-
-    @staticmethod
-    def compile(expression: Table) -> str:
-        import ibis
-
-        try:
-            ibis.pyspark  # noqa: B018 - being looked up, the backend sets its options
-        except ImportError as error:
-            raise NO_SPARK from error
-        return to_sql(expression, "pyspark")
-
-    def __init__(self, compiled: str) -> None:
-        self._session = spark_session("entente ingest")
-        self._query = compiled
-
-    def evaluate(self, raw: pa.Table) -> pa.Table:
-        # One partition keeps the order of the rows.
-        self._session.createDataFrame(decoded(raw)).coalesce(1).createOrReplaceTempView("raw")
-        return self._session.sql(self._query).toArrow()
-
-
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (DuckDB, Polars, PySpark)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (DuckDB, Polars)}
+SPARK = ("spark", "pyspark")
+"""Names of the cluster whose workers read the files themselves (`logs.distributed`)."""
 
 
 def engine_named(name: str) -> type[Engine]:
+    """The engine in this process; Spark's workers use DuckDB."""
+    if name in SPARK:
+        return DuckDB
     if name not in ENGINES:
-        raise UsageError(f"there is no engine {name!r}", remedy=f"Engines: {', '.join(ENGINES)}.")
+        known = ", ".join([*ENGINES, SPARK[0]])
+        raise UsageError(f"there is no engine {name!r}", remedy=f"Engines: {known}.")
     return ENGINES[name]

@@ -15,6 +15,7 @@ from entente.logs.store import (
     ENCODED_SCHEMA,
     NAMES,
     EventWriter,
+    Written,
     day_name,
     day_number,
     encode,
@@ -96,7 +97,7 @@ def write_events(
         writer = EventWriter(directory)
         writer.write(encode(with_all_columns(table)))
         writer.close()
-        manifest = summarise(writer, tuple(sources), labels=labels)
+        manifest = summarise(writer.written(), tuple(sources), labels=labels)
         write_manifest(directory, manifest)
     return manifest
 
@@ -113,23 +114,23 @@ def with_all_columns(table: pa.Table) -> pa.Table:
 
 
 def summarise(
-    writer: EventWriter,
+    written: Written,
     sources: tuple[ReadSource, ...],
     skipped: dict[str, str] | None = None,
     labels: dict[str, int] | None = None,
     unknown_labels: dict[str, int] | None = None,
     names: dict[str, int] | None = None,
 ) -> Manifest:
-    """The manifest of what `writer` wrote."""
+    """The manifest of what was written."""
     return Manifest(
-        rows=writer.rows,
-        first_time=writer.first_time or 0,
-        last_time=writer.last_time or 0,
-        hosts=writer.hosts,
-        labelled=writer.labelled > 0,
-        malicious=writer.malicious,
-        ordered=writer.ordered,
-        days={day_name(day): writer.days[day] for day in sorted(writer.days)},
+        rows=written.rows,
+        first_time=written.first_time or 0,
+        last_time=written.last_time or 0,
+        hosts=written.hosts,
+        labelled=written.labelled > 0,
+        malicious=written.malicious,
+        ordered=written.ordered,
+        days={day_name(day): written.days[day] for day in sorted(written.days)},
         sources=sources,
         skipped=skipped or {},
         labels=labels or {},

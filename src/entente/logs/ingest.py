@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from entente.errors import LogError, UsageError
-from entente.logs.engines import engine_named
+from entente.logs.engines import SPARK, engine_named
 from entente.logs.events import summarise
 from entente.logs.formats.base import Options
 from entente.logs.hosts import HostNames
@@ -18,7 +18,7 @@ from entente.logs.plan import AUTO, Job, Plan, make_plan
 from entente.logs.quarantine import Quarantine
 from entente.logs.refine import CLOCK_TOLERANCE, Refinement, read_labels, read_zone, system_clock
 from entente.logs.sources import MAX_EXPANSION
-from entente.logs.store import EventWriter, replacing_events
+from entente.logs.store import EventWriter, Written, replacing_events
 
 DEFAULT_ENGINE = "duckdb"
 ON_BAD = ("quarantine", "fail")
@@ -60,9 +60,9 @@ class _Tally:
     filtered: dict[str, int] = field(default_factory=dict)
     bad: dict[str, int] = field(default_factory=dict)
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: Piece, kept: int) -> None:
         self.seen += piece.seen
-        self.kept += piece.events.num_rows
+        self.kept += kept
         self.filtered = total((self.filtered, piece.filtered))
         for row in piece.bad:
             self.bad[row.reason] = self.bad.get(row.reason, 0) + 1
@@ -97,46 +97,92 @@ def ingest(request: Request, observer: Observer | None = None, planned: Plan | N
         tolerance=request.clock_tolerance,
         clock=system_clock if request.as_of is None else _stopped(request.as_of),
     )
-    pipeline = Pipeline(planned.jobs, engine_named(request.engine), options, refinement, request.workers)
     with replacing_events(request.out) as directory:
-        writer = EventWriter(directory)
-        tallies = [_Tally() for _ in planned.jobs]
-        matched: set[str] = set()
-        names: dict[str, int] = {}
-        words: dict[str, int] = {}
-        rows = 0
-        try:
-            with Quarantine(directory) as quarantine:
-                for piece in pipeline:
-                    job = planned.jobs[piece.job]
-                    if piece.bad and request.on_bad == "fail":
-                        raise LogError(
-                            f"bad row: {piece.bad[0].reason}",
-                            where=str(job.file),
-                            line=piece.bad[0].line,
-                            remedy="Without --on-bad fail such rows go to quarantine/ and reading goes on.",
-                        )
-                    quarantine.add(str(job.file), piece.bad)
-                    tallies[piece.job].add(piece)
-                    matched |= piece.matched
-                    names = total((names, piece.names))
-                    words = _frequent(total((words, piece.words)))
-                    writer.write(piece.events)
-                    rows += piece.seen
-                    if observer is not None:
-                        observer(rows, piece.read)
-            _check_yield(planned, tallies)
-            writer.close()
-        except BaseException:
-            writer.abandon()
-            raise
+        if request.engine in SPARK:
+            gathered = _gather_on_spark(request, planned, options, refinement, directory)
+        else:
+            gathered = _gather(request, planned, options, refinement, directory, observer)
+        tallies = gathered.tallies
         sources = tuple(tally.source(job) for tally, job in zip(tallies, planned.jobs, strict=True))
         labels = {}
         if refinement.keys is not None:
-            labels = {"entries": len(refinement.keys), "matched": len(matched)}
-        manifest = summarise(writer, sources, planned.skipped, labels, words, names)
+            labels = {"entries": len(refinement.keys), "matched": len(gathered.matched)}
+        manifest = summarise(
+            gathered.written, sources, planned.skipped, labels, gathered.words, gathered.names
+        )
         write_manifest(directory, manifest)
     return manifest
+
+
+class _Gathering:
+    """Adds up what became of the blocks, one after the other."""
+
+    def __init__(self, request: Request, planned: Plan, quarantine: Quarantine) -> None:
+        self._request, self._planned, self._quarantine = request, planned, quarantine
+        self.tallies = [_Tally() for _ in planned.jobs]
+        self.matched: set[str] = set()
+        self.names: dict[str, int] = {}
+        self.words: dict[str, int] = {}
+        self.rows = 0
+        self.written = Written(0, None, None, 0, 0, 0, True, {})
+
+    def add(self, piece: Piece, kept: int) -> None:
+        job = self._planned.jobs[piece.job]
+        if piece.bad and self._request.on_bad == "fail":
+            raise LogError(
+                f"bad row: {piece.bad[0].reason}",
+                where=str(job.file),
+                line=piece.bad[0].line,
+                remedy="Without --on-bad fail such rows go to quarantine/ and reading goes on.",
+            )
+        self._quarantine.add(str(job.file), piece.bad)
+        self.tallies[piece.job].add(piece, kept)
+        self.matched |= piece.matched
+        self.names = total((self.names, piece.names))
+        self.words = _frequent(total((self.words, piece.words)))
+        self.rows += piece.seen
+
+
+def _gather(
+    request: Request,
+    planned: Plan,
+    options: Options,
+    refinement: Refinement,
+    directory: Path,
+    observer: Observer | None,
+) -> _Gathering:
+    pipeline = Pipeline(planned.jobs, engine_named(request.engine), options, refinement, request.workers)
+    writer = EventWriter(directory)
+    try:
+        with Quarantine(directory) as quarantine:
+            gathering = _Gathering(request, planned, quarantine)
+            for piece in pipeline:
+                gathering.add(piece, piece.events.num_rows)
+                writer.write(piece.events)
+                if observer is not None:
+                    observer(gathering.rows, piece.read)
+        _check_yield(planned, gathering.tallies)
+        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+    gathering.written = writer.written()
+    return gathering
+
+
+def _gather_on_spark(
+    request: Request, planned: Plan, options: Options, refinement: Refinement, directory: Path
+) -> _Gathering:
+    from entente.logs.distributed import ingest_on_spark
+
+    done = ingest_on_spark(planned, options, refinement, directory)
+    with Quarantine(directory) as quarantine:
+        gathering = _Gathering(request, planned, quarantine)
+        for piece, kept in done.pieces:
+            gathering.add(piece, kept)
+    _check_yield(planned, gathering.tallies)
+    gathering.written = done.written
+    return gathering
 
 
 def _frequent(words: dict[str, int]) -> dict[str, int]:

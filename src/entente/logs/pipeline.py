@@ -17,13 +17,17 @@ import pyarrow.compute as pc
 
 from entente.logs.blocks import RawBlock, Splitter, raw_columns
 from entente.logs.engines import Engine
-from entente.logs.formats.base import Delimited, Format, Layout, Options
+from entente.logs.formats.base import Delimited, Format, JsonLines, Layout, Options
+from entente.logs.manifest import total
 from entente.logs.plan import Job
 from entente.logs.projection import projection
 from entente.logs.refine import Refinement
 from entente.logs.schema import COLUMNS, ORIGIN
-from entente.logs.sources import line_blocks
+from entente.logs.sources import BLOCK_BYTES, line_blocks
 from entente.logs.store import encode
+
+LARGE_BLOCK = 4 * BLOCK_BYTES
+"""Of a log of which few rows are wanted: asking the engine costs the same for a few rows as for many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class Pipeline:
         self._engine = engine
         self._options = options
         self._refinement = refinement
-        self._workers = 1 if not engine.parallel else workers or min(4, os.cpu_count() or 1)
+        self._workers = workers or min(4, os.cpu_count() or 1)
         for job in jobs:  # translated here once, before the workers ask
             _compiled(engine, job.format, raw_columns(job.layout), options)
         self._mine = threading.local()
@@ -97,7 +101,9 @@ class Pipeline:
         try:
             for index, job in enumerate(self._jobs):
                 line = 1
-                for block in _until_end(line_blocks(job.file, self._progress, depth=job.depth), job):
+                size = LARGE_BLOCK if isinstance(job.layout, JsonLines) and job.layout.only else BLOCK_BYTES
+                blocks = line_blocks(job.file, self._progress, size, job.depth)
+                for block in until_end(blocks, job):
                     self._room.acquire()
                     if self._stop.is_set():
                         return
@@ -159,7 +165,7 @@ def _compiled(engine: type[Engine], format: Format, columns: tuple[str, ...], op
     return _Compiled(engine.compile(wanted.expression), wanted.unchanged)
 
 
-def _until_end(blocks: Iterator[bytes], job: Job) -> Iterator[bytes]:
+def until_end(blocks: Iterator[bytes], job: Job) -> Iterator[bytes]:
     """Blocks up to the line that ends the rows, where the layout has one."""
     end = job.layout.end if isinstance(job.layout, Delimited) else None
     if end is None:
@@ -180,7 +186,7 @@ def _sort_out(
     """Kept rows from filtered and bad ones, with counts of the former and places of the latter."""
     seen = raw.fields.num_rows
     reasons: dict[int, str] = {}
-    filtered: dict[str, int] = {}
+    filtered = dict(raw.left_out)
     dropped = np.zeros(seen, dtype=bool)
     for name in ("filtered", "bad"):
         column = rows[name]
@@ -196,7 +202,8 @@ def _sort_out(
             reasons = dict(zip(places.tolist(), column.take(pa.array(places)).to_pylist(), strict=True))
         else:
             counts = pc.value_counts(column.filter(pa.array(hit)))
-            filtered = {entry["values"]: entry["counts"] for entry in counts.to_pylist()}
+            found = {entry["values"]: entry["counts"] for entry in counts.to_pylist()}
+            filtered = total((filtered, found))
     reasons.update(raw.malformed)
     dropped[list(raw.malformed)] = True
     kept = rows.filter(pa.array(~dropped)) if dropped.any() else rows
@@ -215,6 +222,7 @@ def _sort_out(
             line = int(raw.lines[row])
             bad.append(BadRow(line, reasons[row], texts[line - first_line].rstrip("\r")))
     events = encode(kept.select([*COLUMNS, *ORIGIN]))
+    seen += sum(raw.left_out.values())
     return Piece(0, events, seen, filtered, bad, refined.matched, refined.names, refined.words, len(block))
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from entente.errors import LogError
-from entente.logs.decompression import Chunks, opened
+from entente.logs.decompression import PIECE, Chunks, opened
 from entente.logs.formats.base import Head
 from entente.logs.framing import framed
 from entente.logs.manifest import MANIFEST
@@ -217,24 +218,54 @@ def line_blocks(
     file: LogFile, progress: Callable[[int], None], size: int = BLOCK_BYTES, depth: int | None = None
 ) -> Iterator[bytes]:
     """Blocks of whole lines, each ending in a line end, about `size` bytes long."""
+    with opened_log(file, progress) as chunks:
+        yield from _in_blocks(_rows(chunks, depth, file), file, size)
+
+
+def range_blocks(file: LogFile, start: int, stop: int, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """Blocks of the lines that begin in [start, stop) of a plain text file."""
+    try:
+        with file.path.open("rb") as opened_file:
+            chunks = _range(opened_file, start, stop)
+            yield from _in_blocks(_without_mark(chunks) if start == 0 else chunks, file, size)
+    except OSError as error:
+        raise unreadable(str(file), error) from error
+
+
+def _range(file: IO[bytes], start: int, stop: int) -> Chunks:
+    if start:
+        file.seek(start - 1)
+        file.readline(LONGEST_LINE)
+    place = file.tell()
+    last = b""
+    while place < stop:
+        last = file.read(min(PIECE, stop - place))
+        if not last:
+            return
+        place += len(last)
+        yield last
+    if last and not last.endswith(b"\n"):
+        yield file.readline(LONGEST_LINE)
+
+
+def _in_blocks(chunks: Chunks, file: LogFile, size: int) -> Iterator[bytes]:
     kept: list[bytes] = []
     length = 0
     whole = False
-    with opened_log(file, progress) as chunks:
-        for chunk in _rows(chunks, depth, file):
-            kept.append(chunk)
-            length += len(chunk)
-            whole = whole or b"\n" in chunk
-            if length < size:
-                continue
-            if not whole:
-                if length > LONGEST_LINE:
-                    raise LogError("has a line of more than 64 MB: this is no log", where=str(file))
-                continue
-            joined = b"".join(kept)
-            cut = joined.rfind(b"\n") + 1
-            yield joined[:cut]
-            kept, length, whole = [joined[cut:]], len(joined) - cut, False
+    for chunk in chunks:
+        kept.append(chunk)
+        length += len(chunk)
+        whole = whole or b"\n" in chunk
+        if length < size:
+            continue
+        if not whole:
+            if length > LONGEST_LINE:
+                raise LogError("has a line of more than 64 MB: this is no log", where=str(file))
+            continue
+        joined = b"".join(kept)
+        cut = joined.rfind(b"\n") + 1
+        yield joined[:cut]
+        kept, length, whole = [joined[cut:]], len(joined) - cut, False
     rest = b"".join(kept)
     if rest:
         yield rest if rest.endswith(b"\n") else rest + b"\n"

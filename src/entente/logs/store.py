@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -82,6 +83,20 @@ def encode(rows: pa.Table) -> pa.Table:
     return pa.table(columns, schema=ENCODED_SCHEMA)
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is known of the rows of an event directory once they are written."""
+
+    rows: int
+    first_time: int | None
+    last_time: int | None
+    hosts: int
+    labelled: int
+    malicious: int
+    ordered: bool
+    days: Mapping[int, int]
+
+
 class EventWriter:
     """Writes events into `day=.../part-0000.parquet` in the order they come, within bounded memory."""
 
@@ -103,8 +118,22 @@ class EventWriter:
         self.ordered = True
 
     @property
-    def hosts(self) -> int:
-        return len(self._hosts)
+    def hosts(self) -> set[str]:
+        """The names of `src` and `dst` that were written."""
+        return self._hosts
+
+    def written(self) -> Written:
+        """What has been written so far."""
+        return Written(
+            self.rows,
+            self.first_time,
+            self.last_time,
+            len(self._hosts),
+            self.labelled,
+            self.malicious,
+            self.ordered,
+            dict(self.days),
+        )
 
     def write(self, rows: pa.Table) -> None:
         """Add rows, as `encode` makes them."""
@@ -164,11 +193,15 @@ class EventWriter:
                 f"the events lie on more than {MOST_DAYS:,} different days",
                 remedy="Their times are read in the wrong unit. csv: --map time_unit=ms, us or ns.",
             )
-        self._held.setdefault(day, []).append(rows)
-        self._held_rows[day] = self._held_rows.get(day, 0) + rows.num_rows
         self.days[day] = self.days.get(day, 0) + rows.num_rows
-        if self._held_rows[day] >= ROW_GROUP:
-            self._flush(day)
+        # A row group is cut by the day's own rows alone, so that a day can also be written apart from others.
+        while rows.num_rows:
+            taken = rows.slice(0, ROW_GROUP - self._held_rows.get(day, 0))
+            rows = rows.slice(taken.num_rows)
+            self._held.setdefault(day, []).append(taken)
+            self._held_rows[day] = self._held_rows.get(day, 0) + taken.num_rows
+            if self._held_rows[day] >= ROW_GROUP:
+                self._flush(day)
 
     def _flush(self, day: int) -> None:
         rows = pa.concat_tables(self._held.pop(day)).unify_dictionaries().combine_chunks()

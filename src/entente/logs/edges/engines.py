@@ -57,6 +57,7 @@ class DuckDBTables(TableEngine):
         self._connection = duckdb.connect(
             config={"memory_limit": MEMORY, "preserve_insertion_order": False, **settings}
         )
+        self._connection.sql("SET enable_progress_bar = false")  # it would be drawn into the result
         files = ", ".join("'" + file.replace("'", "''") + "'" for file in parquet_files(table))
         try:
             self._connection.sql(

@@ -105,6 +105,15 @@ class Delimited:
 
 
 @dataclass(frozen=True, slots=True)
+class Only:
+    """What tells the records that a format reads from the many that it does not, before they are parsed."""
+
+    words: tuple[str, ...]
+    """Each stands in every wanted record. A line without one is passed over if it looks like an object."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class JsonLines:
     """One JSON object per line."""
 
@@ -114,6 +123,7 @@ class JsonLines:
     """(column, text): columns that are the same in all rows, because the file says it once."""
     envelope: Envelope = Envelope()
     """What the records stand in; set by the plan, not by the format."""
+    only: Only | None = None
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:

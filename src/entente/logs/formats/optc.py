@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from entente.logs.formats.base import Event, Format, Head, JsonLines, Options, Table
+from entente.logs.formats.base import Event, Format, Head, JsonLines, Only, Options, Table
 from entente.logs.formats.expressions import first_of, null, only, port, text, whole, with_time
 
 PROPERTIES = ("src_ip", "dest_ip", "dest_port", "l4protocol", "direction", "image_path", "size")
 NO_HOST = r"^(22[4-9]|23[0-9])\.|^ff[0-9a-f]{2}:|^fe[89ab][0-9a-f]:|^169\.254\.|^255\.255\.255\.255$"
 """Multicast, link-local and broadcast addresses: nobody's, so no node of a graph of hosts."""
+OTHER_KIND = "not FLOW/START"
 IDENTIFIER = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -42,7 +43,9 @@ class OptcEcar(Format):
     def layout(self, head: Head, options: Options) -> JsonLines:
         plain = ("timestamp", "timestamp_ms", "id", "object", "action", "principal")
         paths: dict[str, tuple[str, ...]] = {name: (name,) for name in plain}
-        return JsonLines(paths | {name: ("properties", name) for name in PROPERTIES})
+        # Nine of ten records are of other kinds; they need not be parsed.
+        only = Only(("FLOW", "START"), OTHER_KIND)
+        return JsonLines(paths | {name: ("properties", name) for name in PROPERTIES}, only=only)
 
     def event(self, raw: Table, options: Options) -> Event:
         import ibis
@@ -63,7 +66,7 @@ class OptcEcar(Format):
             port=port(rows.dest_port),
             bytes=whole(rows["size"]),
             filtered=first_of(
-                only(ibis.literal("not FLOW/START"), rows.object.notnull() & ~starts),
+                only(ibis.literal(OTHER_KIND), rows.object.notnull() & ~starts),
                 only(ibis.literal("multicast, link-local or broadcast address"), nobody),
             ),
             local=rows.local,
