@@ -89,8 +89,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="400,000 rows in two days")
-    parser.add_argument("--rows", type=int, default=100_000_000)
-    parser.add_argument("--per-day", type=int, default=18_000_000)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--per-day", type=int, default=5_000_000)
     parser.add_argument("--engine", default="duckdb")
     parser.add_argument("--setting", action="append", default=[], help="of the engine; repeated")
     given = parser.parse_args()
