@@ -71,7 +71,7 @@ def python(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(python: Path, *words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [python.parent / "entente", *map(str, words)]
+    command = [str(python.parent / "entente"), *map(str, words)]
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "PYTHONPATH": ""}
     )

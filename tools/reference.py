@@ -103,7 +103,8 @@ def more_page(docs: Path) -> str:
     named = " ".join((docs / name).read_text(encoding="utf-8") for name in lists)
     known = set(re.findall(r"^(?:.*<)?([a-z0-9/-]+)>?$", named, flags=re.M))
     rest = [page.stem for page in sorted(docs.glob("*.md")) if page.stem not in known | {"index"}]
-    return "\n".join(["# More", "", "```{toctree}", *(f"../{name}" for name in rest), "```", ""])
+    listed = ["```{toctree}", *(f"../{name}" for name in rest), "```"] if rest else ["None at present."]
+    return "\n".join(["# More", "", *listed, ""])
 
 
 def directive(name: str) -> list[str]:

@@ -96,9 +96,9 @@ def test_quiet_commands_say_nothing_and_one_is_not_many(
         said = capsys.readouterr()
         assert (said.out, said.err) == ("", ""), step
     assert run(*steps[0]) == 0
-    said = capsys.readouterr().out
-    assert "at 1 site in 2 days" in said
-    assert "all after 1970-01-0" in said
+    printed = capsys.readouterr().out
+    assert "at 1 site in 2 days" in printed
+    assert "all after 1970-01-0" in printed
     assert run(*steps[2]) == 0
     assert "1 silo ->" in capsys.readouterr().err
 

@@ -47,7 +47,9 @@ def rule_of(variant: str, **options: Any) -> Aggregator:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.claim)
 @given(current=vectors, updates=st.lists(vectors, min_size=1, max_size=4), wild=any_bytes)
 @quick
-def test_every_claim_of_the_contract_holds(variant: str, check: Check, current, updates, wild) -> None:
+def test_every_claim_of_the_contract_holds(
+    variant: str, check: Check, current: Any, updates: Any, wild: Any
+) -> None:
     check.run(RoundCase(lambda: rule_of(variant), current, tuple(updates), wild))
 
 
@@ -62,7 +64,7 @@ def test_the_registry_finds_all_rules() -> None:
 @every_rule
 @given(current=vectors, updates=st.lists(vectors, min_size=1, max_size=6), seed=st.integers(0, 9))
 @quick
-def test_the_order_of_silos_does_not_matter(variant: str, current, updates, seed: int) -> None:
+def test_the_order_of_silos_does_not_matter(variant: str, current: Any, updates: Any, seed: int) -> None:
     """Sums in another order differ in the last bits of float64 at most; ties of Krum are real ties."""
     order = np.random.default_rng(seed).permutation(len(updates))
     straight = one_round(rule_of(variant), current, updates)
@@ -79,7 +81,7 @@ def test_the_order_of_silos_does_not_matter(variant: str, current, updates, seed
 
 @given(current=vectors, update=vectors, silos=st.integers(2, 6))
 @quick
-def test_reduction_sum_makes_k_steps_of_one(current, update, silos: int) -> None:
+def test_reduction_sum_makes_k_steps_of_one(current: Any, update: Any, silos: int) -> None:
     rule = rule_of("entente-constant", reduction="sum")
     alone = one_round(rule, current, [update])
     together = one_round(rule, current, [update.copy() for _ in range(silos)])
@@ -108,7 +110,9 @@ def test_reduction_sum_makes_k_steps_of_one(current, update, silos: int) -> None
     bound=st.sampled_from([0.01, 5.0, 70.0]),
 )
 @quick
-def test_ententes_two_bounds_hold_for_any_bytes(options, current, updates, j: float, bound: float) -> None:
+def test_ententes_two_bounds_hold_for_any_bytes(
+    options: Any, current: Any, updates: Any, j: float, bound: float
+) -> None:
     rule = rule_of("lab-entente", bound=bound, **options)
     assert isinstance(rule, Entente)
     config = rule.settings
@@ -128,7 +132,9 @@ def test_ententes_two_bounds_hold_for_any_bytes(options, current, updates, j: fl
 
 @given(current=vectors, honest=st.lists(vectors, min_size=2, max_size=5), one=any_bytes, other=any_bytes)
 @quick
-def test_one_silo_moves_entente_by_no_more_than_its_stated_influence(current, honest, one, other) -> None:
+def test_one_silo_moves_entente_by_no_more_than_its_stated_influence(
+    current: Any, honest: Any, one: Any, other: Any
+) -> None:
     results = []
     rule = rule_of("entente-constant")
     for wild in (one, other):
@@ -137,6 +143,7 @@ def test_one_silo_moves_entente_by_no_more_than_its_stated_influence(current, ho
         results.append(one_round(rule, current, [*honest, wild], similarity=1.0).astype(np.float64))
     allowed = rule.influence(len(honest) + 1, None)
     assert allowed == pytest.approx(2 * 1.8 * 5 / (len(honest) + 1))
+    assert allowed is not None
     assert np.linalg.norm(results[0] - results[1]) <= allowed * (1 + 1e-6) + 1e-3
 
 
@@ -145,7 +152,7 @@ def test_one_silo_moves_entente_by_no_more_than_its_stated_influence(current, ho
     rounds=st.lists(st.lists(vectors, min_size=1, max_size=3), min_size=2, max_size=4), cut=st.integers(0, 3)
 )
 @quick
-def test_state_and_restore_go_on_bit_for_bit(variant: str, rounds, cut: int) -> None:
+def test_state_and_restore_go_on_bit_for_bit(variant: str, rounds: Any, cut: int) -> None:
     current = np.zeros(SIZE, dtype=np.float32)
     straight, rule = [], rule_of(variant)
     for updates in rounds:

@@ -26,7 +26,8 @@ class Pull(Detector):
     summary = "for tests"
 
     def __init__(self, size: int = 6, rate: float = 0.3) -> None:
-        self.config, self.shape, self.rate = None, GraphShape(size), rate
+        self.config: Any = None
+        self.shape, self.rate = GraphShape(size), rate
         self._weights = {
             "enc.table": np.zeros((size, 2), dtype=np.float32),
             "temp.gate": np.ones(3, dtype=np.float32),
@@ -128,7 +129,9 @@ class Federated:
         replies, failures = [], {}
         for name, silo in self.silos.items():
             try:
-                replies.append(unpack(*pack(silo.handle(unpack(*pack(task))))))
+                asked: Any = unpack(*pack(task))
+                answer: Any = unpack(*pack(silo.handle(asked)))
+                replies.append(answer)
             except EntenteError as error:
                 failures[name] = error.what
         return replies, failures

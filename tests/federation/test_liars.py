@@ -16,10 +16,10 @@ from entente.federation.messages import CountReply, KeyReply, SketchReply, Train
 LIAR = "s3"
 
 
-def tamper(change: Any):
+def tamper(change: Any) -> Any:
     """Every update of the liar, changed."""
 
-    def apply(task, replies):
+    def apply(task: Any, replies: Any) -> Any:
         return [change(task, r) if r.silo == LIAR and isinstance(r, Update) else r for r in replies]
 
     return apply
@@ -30,7 +30,9 @@ def tamper(change: Any):
 
 @pytest.mark.parametrize("field", ["loss", "ap", "auc", "seconds", "edges", "round", "id"])
 @pytest.mark.parametrize("value", [10**400, -(10**400), 2**70])
-def test_a_number_without_end_is_refused_by_name_and_the_round_goes_on(federated, field, value) -> None:
+def test_a_number_without_end_is_refused_by_name_and_the_round_goes_on(
+    federated: Any, field: Any, value: Any
+) -> None:
     run = federated(rounds=2).run(tamper(lambda task, r: replace(r, **{field: value})))
     assert set(run.records[0].refused) == {LIAR}
     assert field in run.records[0].refused[LIAR] or "stale" in run.records[0].refused[LIAR]
@@ -50,7 +52,7 @@ class Bomb(Mapping[str, Any]):
         return 1
 
 
-def test_any_exception_while_reading_an_answer_is_that_silos_refusal(federated) -> None:
+def test_any_exception_while_reading_an_answer_is_that_silos_refusal(federated: Any) -> None:
     run = federated(rounds=2).run(tamper(lambda task, r: replace(r, weights=Bomb())))
     assert set(run.records[0].refused) == {LIAR}
     assert "could not be read" in run.records[0].refused[LIAR]
@@ -67,12 +69,12 @@ def test_integers_are_bounded_on_the_wire() -> None:
 # ---- the bootstrap ends ------------------------------------------------------------------------
 
 
-def withholding(*liars: str):
+def withholding(*liars: str) -> Any:
     """Send a key and never a count."""
     return lambda task, replies: [r for r in replies if not (isinstance(r, CountReply) and r.silo in liars)]
 
 
-def test_a_silo_that_sends_a_key_and_no_count_is_named_and_left_out_of_the_sum(federated) -> None:
+def test_a_silo_that_sends_a_key_and_no_count_is_named_and_left_out_of_the_sum(federated: Any) -> None:
     run = federated(silos=5, retries=2)
     for _ in range(60):
         if not run.step(withholding("s3")):
@@ -82,7 +84,7 @@ def test_a_silo_that_sends_a_key_and_no_count_is_named_and_left_out_of_the_sum(f
     assert any("s3" in note and "no count" in note for note in run.coordinator.bootstrap.notes)
 
 
-def test_a_restart_does_not_make_it_forget_who_voids_the_sum(federated) -> None:
+def test_a_restart_does_not_make_it_forget_who_voids_the_sum(federated: Any) -> None:
     run = federated(silos=5, retries=2)
     for _ in range(60):
         saved = json.loads(json.dumps(run.coordinator.state().facts)), run.coordinator.state().arrays
@@ -93,7 +95,7 @@ def test_a_restart_does_not_make_it_forget_who_voids_the_sum(federated) -> None:
     assert run.coordinator.round == 4
 
 
-def test_too_many_that_withhold_end_the_run_within_a_stated_number_of_tasks(federated) -> None:
+def test_too_many_that_withhold_end_the_run_within_a_stated_number_of_tasks(federated: Any) -> None:
     run = federated(silos=5, retries=1)
     withhold = withholding("s2", "s3", "s4")
     with pytest.raises(FederationError, match=r"2 of 5 silos sent a key, 3 are needed.*no count"):
@@ -105,8 +107,8 @@ def test_too_many_that_withhold_end_the_run_within_a_stated_number_of_tasks(fede
 ESCAPE = "\x1b]0;owned\x07\u202e" + "x" * 2_000_000
 
 
-def test_text_from_a_silo_is_cut_and_made_visible_in_the_record(federated) -> None:
-    def name_and_kind(task, replies):
+def test_text_from_a_silo_is_cut_and_made_visible_in_the_record(federated: Any) -> None:
+    def name_and_kind(task: Any, replies: Any) -> Any:
         kept = [r for r in replies if r.silo != LIAR]
         kept.append(KeyReply(task.id, ESCAPE))
         if isinstance(task, TrainTask):
@@ -131,8 +133,8 @@ def test_a_kind_of_megabytes_makes_a_short_refusal() -> None:
 
 
 @pytest.mark.parametrize("rule", ["fedavg", "fedprox", "fedavg-n", "entente-ub"])
-def test_a_step_beyond_all_others_is_refused_by_name(federated, rule: str) -> None:
-    def far(task, update: Update) -> Update:
+def test_a_step_beyond_all_others_is_refused_by_name(federated: Any, rule: str) -> None:
+    def far(task: Any, update: Update) -> Update:
         weights = {name: (a + np.float32(1e30)).astype(np.float32) for name, a in update.weights.items()}
         return replace(update, weights=weights)
 
@@ -145,8 +147,8 @@ def test_a_step_beyond_all_others_is_refused_by_name(federated, rule: str) -> No
 
 
 @pytest.mark.parametrize("rule", ["fedavg", "fedprox", "fedavg-n", "entente-ub"])
-def test_the_limit_can_be_switched_off_for_the_papers_tables(federated, rule: str) -> None:
-    def far(task, update: Update) -> Update:
+def test_the_limit_can_be_switched_off_for_the_papers_tables(federated: Any, rule: str) -> None:
+    def far(task: Any, update: Update) -> Update:
         return replace(update, weights={n: (a + np.float32(1e6)) for n, a in update.weights.items()})
 
     run = federated(silos=5, rule=rule, rounds=1, options={"step_limit": 0.0}).run(tamper(far))
@@ -154,10 +156,10 @@ def test_the_limit_can_be_switched_off_for_the_papers_tables(federated, rule: st
     assert max(np.abs(array).max() for array in run.coordinator.weights.values()) > 1e4
 
 
-def test_a_garbage_count_does_not_make_the_cheats_share_everything(federated) -> None:
+def test_a_garbage_count_does_not_make_the_cheats_share_everything(federated: Any) -> None:
     """It adds a million hosts to the sum, so that every honest share is next to nothing, and claims all."""
 
-    def lie(task, replies):
+    def lie(task: Any, replies: Any) -> Any:
         found = []
         for r in replies:
             if r.silo == LIAR and isinstance(r, CountReply):

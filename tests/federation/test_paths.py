@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,23 +17,23 @@ from entente.federation.silo import Silo
 from entente.graphs.temporal import TemporalGraph
 
 
-def apart(one, other) -> float:
+def apart(one: Any, other: Any) -> float:
     return max(float(np.abs(one[name] - other[name]).max()) for name in one)
 
 
 @pytest.mark.parametrize("rule", ["fedprox", "fedopt"])
-def test_fedprox_and_fedopt_leave_fedavgs_path(federated, rule: str) -> None:
+def test_fedprox_and_fedopt_leave_fedavgs_path(federated: Any, rule: str) -> None:
     fedavg = federated(rule="fedavg", epochs=3).run().coordinator.weights
     assert apart(federated(rule=rule, epochs=3).run().coordinator.weights, fedavg) > 1e-3
 
 
-def test_fedprox_without_mu_is_fedavg(federated) -> None:
+def test_fedprox_without_mu_is_fedavg(federated: Any) -> None:
     fedavg = federated(rule="fedavg", epochs=3).run().coordinator.weights
     prox = federated(rule="fedprox", epochs=3, options={"mu": 0.0}).run().coordinator.weights
     assert apart(prox, fedavg) == 0.0
 
 
-def euler_run(rule: str, **options) -> dict[str, np.ndarray]:
+def euler_run(rule: str, **options: Any) -> dict[str, np.ndarray]:
     def make() -> Detector:
         return create(EulerOptions(lr=0.01), GraphShape(20), seed=1)
 

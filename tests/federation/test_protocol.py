@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 
 
-def test_a_run_ends_with_a_trained_best_model(federated) -> None:
+def test_a_run_ends_with_a_trained_best_model(federated: Any) -> None:
     run = federated().run()
     assert run.coordinator.stopped == "all 4 rounds are done"
     assert [record.round for record in run.records] == [1, 2, 3, 4, 5]
@@ -18,11 +19,11 @@ def test_a_run_ends_with_a_trained_best_model(federated) -> None:
     json.dumps([record.to_json() for record in run.records], allow_nan=False)
 
 
-def test_the_bootstrap_learns_the_total_and_not_the_counts(federated) -> None:
+def test_the_bootstrap_learns_the_total_and_not_the_counts(federated: Any) -> None:
     run = federated(silos=4)
-    seen = []
+    seen: list[int] = []
 
-    def watch(task, replies):
+    def watch(task: Any, replies: Any) -> Any:
         if task.kind == "count":
             seen.extend(reply.count for reply in replies)
         return replies

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ def constant(rule: str) -> dict[str, bool]:
     return CONSTANT if rule == "entente" else {}
 
 
-def test_central_noise_is_scaled_to_the_sensitivity_of_the_round(federated) -> None:
+def test_central_noise_is_scaled_to_the_sensitivity_of_the_round(federated: Any) -> None:
     privacy = Privacy(mechanism="central", sigma=2.0)
     run = federated(silos=4, privacy=privacy, options=CONSTANT).run()
     lines = [record.privacy for record in run.records if record.trained]
@@ -32,7 +33,7 @@ def test_central_noise_is_scaled_to_the_sensitivity_of_the_round(federated) -> N
     assert run.coordinator.privacy_report().releases == 4
 
 
-def test_a_round_below_quorum_releases_nothing(federated) -> None:
+def test_a_round_below_quorum_releases_nothing(federated: Any) -> None:
     run = federated(silos=4, privacy=Privacy(mechanism="central"), options=CONSTANT)
     while run.coordinator.next_task().kind != "train":
         run.step()
@@ -40,7 +41,7 @@ def test_a_round_below_quorum_releases_nothing(federated) -> None:
     assert run.coordinator.privacy_report().releases == 0
 
 
-def test_weak_noise_says_that_it_guarantees_nothing(federated) -> None:
+def test_weak_noise_says_that_it_guarantees_nothing(federated: Any) -> None:
     run = federated(privacy=Privacy(mechanism="weak", sigma=1.0)).run()
     report = run.coordinator.privacy_report()
     assert report.epsilon is None
@@ -48,7 +49,7 @@ def test_weak_noise_says_that_it_guarantees_nothing(federated) -> None:
     assert run.records[0].privacy.deviation == pytest.approx(0.001)
 
 
-def test_without_noise_no_guarantee_is_claimed(federated) -> None:
+def test_without_noise_no_guarantee_is_claimed(federated: Any) -> None:
     assert federated().coordinator.privacy_report().guarantee.startswith("no guarantee")
 
 
@@ -65,7 +66,7 @@ CALIBRATED = {
 
 
 @pytest.mark.parametrize("rule", sorted(AGGREGATORS.names()))
-def test_central_noise_needs_a_rule_with_a_bound_on_one_silo(federated, rule: str) -> None:
+def test_central_noise_needs_a_rule_with_a_bound_on_one_silo(federated: Any, rule: str) -> None:
     clipped = Privacy(mechanism="central", clip=1.0)
     if rule in CALIBRATED:
         federated(rule=rule, privacy=clipped, options=constant(rule)).run()
@@ -77,13 +78,13 @@ def test_central_noise_needs_a_rule_with_a_bound_on_one_silo(federated, rule: st
             federated(rule=rule, privacy=Privacy(mechanism="central"))
 
 
-def test_rows_of_holders_have_the_influence_of_the_whole_step(federated) -> None:
+def test_rows_of_holders_have_the_influence_of_the_whole_step(federated: Any) -> None:
     holders = {"rows": "holders", **CONSTANT}
     rule = federated(options=holders).coordinator._rule
     assert rule.influence(4, None) == rule.influence(4, 0.1) == pytest.approx(2 * 1.8 * 5)
 
 
-def test_central_noise_refuses_a_bound_that_depends_on_the_silos(federated) -> None:
+def test_central_noise_refuses_a_bound_that_depends_on_the_silos(federated: Any) -> None:
     with pytest.raises(ConfigError, match="adaptive"):
         federated(privacy=Privacy(mechanism="central", clip=1.0))
     with pytest.raises(ConfigError, match="cannot be calibrated"):
@@ -92,7 +93,7 @@ def test_central_noise_refuses_a_bound_that_depends_on_the_silos(federated) -> N
 
 @pytest.mark.parametrize("rule", sorted(AGGREGATORS.names()))
 @pytest.mark.parametrize("mechanism", ["none", "weak"])
-def test_clipping_and_weak_noise_go_with_any_rule(federated, rule: str, mechanism: str) -> None:
+def test_clipping_and_weak_noise_go_with_any_rule(federated: Any, rule: str, mechanism: Any) -> None:
     run = federated(rule=rule, privacy=Privacy(mechanism=mechanism, clip=0.05), rounds=2).run()
     for record in run.records[:2]:
         for entry in record.silos.values():
@@ -102,11 +103,11 @@ def test_clipping_and_weak_noise_go_with_any_rule(federated, rule: str, mechanis
 
 
 @pytest.mark.parametrize("rule", ["fedavg", "entente", "krum", "geometric-median", "fedavg-n"])
-def test_no_silo_moves_the_model_further_than_the_noise_is_scaled_to(federated, rule: str) -> None:
+def test_no_silo_moves_the_model_further_than_the_noise_is_scaled_to(federated: Any, rule: str) -> None:
     clip, results = 0.5, []
     for goal in (1e3, -1e3):
 
-        def tamper(task, replies, goal=goal):
+        def tamper(task: Any, replies: Any, goal: Any = goal) -> Any:
             if task.kind != "train":
                 return replies
             for w in replies[2].weights.values():
@@ -122,8 +123,8 @@ def test_no_silo_moves_the_model_further_than_the_noise_is_scaled_to(federated, 
     assert np.linalg.norm(results[0] - results[1]) <= allowed * (1 + 1e-5)
 
 
-def test_secret_noise_differs_from_run_to_run_and_seeded_noise_does_not(federated) -> None:
-    def final(randomness: str) -> bytes:
+def test_secret_noise_differs_from_run_to_run_and_seeded_noise_does_not(federated: Any) -> None:
+    def final(randomness: Any) -> Any:
         privacy = Privacy(mechanism="weak", sigma=1.0, randomness=randomness)
         return federated(privacy=privacy).run().coordinator.weights["temp.gate"].tobytes()
 
@@ -131,7 +132,7 @@ def test_secret_noise_differs_from_run_to_run_and_seeded_noise_does_not(federate
     assert final("secret") != final("secret")
 
 
-def test_seeded_noise_is_said_to_protect_from_nobody_who_knows_the_seed(federated) -> None:
+def test_seeded_noise_is_said_to_protect_from_nobody_who_knows_the_seed(federated: Any) -> None:
     seeded, secret = (
         federated(
             privacy=Privacy(mechanism="central", randomness=kind), options=CONSTANT

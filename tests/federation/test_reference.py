@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,9 @@ def grown_node_by_node(n: int, m: int, seed: int) -> list[tuple[int, int]]:
     m = min(m, n - 1)
     if m < 1:
         return []
-    key, ends, edges = mix(seed & WORD), [], []
+    key = mix(seed & WORD)
+    ends: list[int] = []
+    edges: list[Any] = []
     for node in range(m, n):
         first, targets, drawn = len(edges), [], []
         for slot in range(m):

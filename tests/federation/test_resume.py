@@ -30,7 +30,7 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-def outcome(run) -> tuple[Any, ...]:
+def outcome(run: Any) -> tuple[Any, ...]:
     c = run.coordinator
     models = [w[name].tobytes() for w in (c.weights, c.best_weights) for name in sorted(w)]
     return (
@@ -47,7 +47,7 @@ def through_disk(facts: dict[str, Any], arrays: dict[str, Any]) -> tuple[dict[st
     return json.loads(json.dumps(facts, allow_nan=False)), {n: np.array(a) for n, a in arrays.items()}
 
 
-def restart(run, parties: set[str]) -> None:
+def restart(run: Any, parties: set[str]) -> None:
     """New objects in the place of those killed, with nothing but their last state."""
     if "coordinator" in parties:
         saved = through_disk(*run.coordinator.state())
@@ -60,7 +60,7 @@ def restart(run, parties: set[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(RUNS))
-def test_everybody_killed_after_every_single_step_changes_no_bit(federated, kind: str) -> None:
+def test_everybody_killed_after_every_single_step_changes_no_bit(federated: Any, kind: str) -> None:
     expected = outcome(federated(**RUNS[kind]).run())
     steps = 0
     run = federated(**RUNS[kind])
@@ -76,7 +76,7 @@ def test_everybody_killed_after_every_single_step_changes_no_bit(federated, kind
 
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-def test_any_party_killed_at_any_time_changes_no_bit(federated, data) -> None:
+def test_any_party_killed_at_any_time_changes_no_bit(federated: Any, data: Any) -> None:
     """Also in the middle of a step: silos have answered, the coordinator has not concluded."""
     kind = data.draw(st.sampled_from(["entente", "fedopt", "adaptive, holders"]))
     expected = outcome(federated(**RUNS[kind]).run())
@@ -96,7 +96,7 @@ def test_any_party_killed_at_any_time_changes_no_bit(federated, data) -> None:
     assert outcome(run.run()) == expected
 
 
-def test_a_silo_that_lost_its_key_makes_the_sum_start_again(federated) -> None:
+def test_a_silo_that_lost_its_key_makes_the_sum_start_again(federated: Any) -> None:
     run = federated(silos=4)
     run.step()
     assert isinstance(run.coordinator.next_task(), CountTask)
@@ -108,7 +108,7 @@ def test_a_silo_that_lost_its_key_makes_the_sum_start_again(federated) -> None:
     assert run.coordinator.bootstrap.notes == ()
 
 
-def test_a_silo_that_stays_away_is_left_out_of_the_sum_and_named(federated) -> None:
+def test_a_silo_that_stays_away_is_left_out_of_the_sum_and_named(federated: Any) -> None:
     run = federated(silos=4)
     run.step()
     del run.silos["s3"]
@@ -118,7 +118,7 @@ def test_a_silo_that_stays_away_is_left_out_of_the_sum_and_named(federated) -> N
     assert run.coordinator.round == 4
 
 
-def test_a_sum_of_fewer_than_three_of_many_is_never_made(federated) -> None:
+def test_a_sum_of_fewer_than_three_of_many_is_never_made(federated: Any) -> None:
     run = federated(silos=4, quorum=0.25, retries=1)
     del run.silos["s2"], run.silos["s3"]
     with pytest.raises(FederationError, match="2 of 4 silos sent a key, 3 are needed"):
@@ -134,17 +134,19 @@ def test_a_sum_of_fewer_than_three_of_many_is_never_made(federated) -> None:
         ({"silos": 4, "rule": "fedavg-n"}, "share of the hosts"),
     ],
 )
-def test_what_does_not_stay_secret_is_said_in_the_first_record(federated, settings_, note: str) -> None:
+def test_what_does_not_stay_secret_is_said_in_the_first_record(
+    federated: Any, settings_: Any, note: str
+) -> None:
     record = federated(**settings_).run().records[0]
     assert any(note in line for line in record.bootstrap.notes)
 
 
 @pytest.mark.parametrize("rule", ["fedavg", "fedprox", "fedopt", "median", "krum"])
-def test_a_rule_that_needs_no_bootstrap_asks_for_none(federated, rule: str) -> None:
+def test_a_rule_that_needs_no_bootstrap_asks_for_none(federated: Any, rule: str) -> None:
     assert isinstance(federated(rule=rule).coordinator.next_task(), TrainTask)
 
 
-def test_tasks_are_the_same_until_concluded_and_ids_never_repeat(federated) -> None:
+def test_tasks_are_the_same_until_concluded_and_ids_never_repeat(federated: Any) -> None:
     run, ids = federated(), []
     while (task := run.coordinator.next_task()) is not None:
         assert run.coordinator.next_task() is task
@@ -155,7 +157,7 @@ def test_tasks_are_the_same_until_concluded_and_ids_never_repeat(federated) -> N
         run.coordinator.conclude([])
 
 
-def test_a_checkpoint_of_another_federation_is_refused(federated) -> None:
+def test_a_checkpoint_of_another_federation_is_refused(federated: Any) -> None:
     facts, arrays = federated(silos=4).coordinator.state()
     with pytest.raises(FederationError, match="other silos"):
         federated(silos=5).coordinator.restore(facts, arrays)
@@ -163,7 +165,7 @@ def test_a_checkpoint_of_another_federation_is_refused(federated) -> None:
         federated(silos=4, rule="fedavg").coordinator.restore(facts, arrays)
 
 
-def test_a_silo_is_not_sent_back_in_time(federated) -> None:
+def test_a_silo_is_not_sent_back_in_time(federated: Any) -> None:
     run = federated(silos=3, rule="fedavg")
     old = run.coordinator.next_task()
     run.step()
@@ -172,7 +174,7 @@ def test_a_silo_is_not_sent_back_in_time(federated) -> None:
         run.silos["s0"].handle(old)
 
 
-def test_silos_of_different_names_and_rounds_draw_different_numbers(federated) -> None:
+def test_silos_of_different_names_and_rounds_draw_different_numbers(federated: Any) -> None:
     run = federated(silos=3, rule="fedavg")
     a, b = run.silos["s0"], run.silos["s1"]
     draws = {g.integers(2**60) for g in (a._generator("train", 1), a._generator("train", 2))}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,11 +29,18 @@ def models(seed: int, silos: int, layout: Layout, spread: float = 1.0) -> tuple[
     ]
 
 
-def options(rule: str = "lab-entente", **settings: object) -> AggregationOptions:
+def options(rule: str = "lab-entente", **settings: object) -> Any:
     return aggregation_options({"rule": rule, **settings})
 
 
-def run(config: AggregationOptions, layout: Layout, current, given_, similarities=None, shares=None):
+def run(
+    config: AggregationOptions,
+    layout: Layout,
+    current: Any,
+    given_: Any,
+    similarities: Any = None,
+    shares: Any = None,
+) -> Any:
     rule = build(config, layout)
     rule.begin(current)
     credits_ = [
@@ -43,7 +52,17 @@ def run(config: AggregationOptions, layout: Layout, current, given_, similaritie
     return rule.finish(), credits_
 
 
-def plain_entente(current, given_, similarities, *, M, c1=0.8, c2=0.2, omega=5.0, parts=None):
+def plain_entente(
+    current: Any,
+    given_: Any,
+    similarities: Any,
+    *,
+    M: Any,
+    c1: Any = 0.8,
+    c2: Any = 0.2,
+    omega: Any = 5.0,
+    parts: Any = None,
+) -> Any:
     """Spec section 5, one silo after the other; also gives r."""
     w_i, K = current.astype(np.float64), len(given_)
     total, contributions = np.zeros_like(w_i), []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from entente.federation.sketch import Histogram, jaccard, sketch
 edge_lists = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=40)
 
 
-def plain_sketch(edges, labels: str, iterations: int) -> Counter:
+def plain_sketch(edges: Any, labels: str, iterations: int) -> Counter[Any]:
     """The paper's Algorithm 1 with nested tuples for labels: no hash, so no collision either."""
     neighbours: dict[int, set[int]] = {}
     for a, b in edges:
@@ -24,7 +25,7 @@ def plain_sketch(edges, labels: str, iterations: int) -> Counter:
             neighbours.setdefault(a, set()).add(b)
             neighbours.setdefault(b, set()).add(a)
     degree = {v: len(near) for v, near in neighbours.items()}
-    current = {v: d if labels == "degree" else d.bit_length() - 1 for v, d in degree.items()}
+    current: dict[int, Any] = {v: d if labels == "degree" else d.bit_length() - 1 for v, d in degree.items()}
     histogram = Counter((0, label) for label in current.values())
     for depth in range(1, iterations + 1):
         current = {
@@ -35,13 +36,13 @@ def plain_sketch(edges, labels: str, iterations: int) -> Counter:
     return histogram
 
 
-def plain_jaccard(one: Counter, other: Counter) -> float:
+def plain_jaccard(one: Counter[Any], other: Counter[Any]) -> float:
     every = set(one) | set(other)
     largest = sum(max(one[label], other[label]) for label in every)
     return sum(min(one[label], other[label]) for label in every) / largest if largest else 0.0
 
 
-def arrays(edges) -> tuple[np.ndarray, np.ndarray]:
+def arrays(edges: Any) -> tuple[np.ndarray, np.ndarray]:
     pairs = np.array(edges, dtype=np.int32).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
 
@@ -53,7 +54,9 @@ def arrays(edges) -> tuple[np.ndarray, np.ndarray]:
     iterations=st.integers(0, 3),
 )
 @settings(max_examples=200, deadline=None)
-def test_the_kernel_gives_the_plain_histogram_and_similarity(one, other, labels, iterations) -> None:
+def test_the_kernel_gives_the_plain_histogram_and_similarity(
+    one: Any, other: Any, labels: Any, iterations: Any
+) -> None:
     fast = [sketch(*arrays(edges), labels, iterations) for edges in (one, other)]
     plain = [plain_sketch(edges, labels, iterations) for edges in (one, other)]
     for histogram, counter in zip(fast, plain, strict=True):
@@ -73,7 +76,7 @@ def test_large_host_numbers_are_only_numbers(most: int) -> None:
 
 @given(edges=edge_lists, seed=st.integers(0, 99))
 @settings(max_examples=50, deadline=None)
-def test_host_numbers_and_edge_order_do_not_matter(edges, seed: int) -> None:
+def test_host_numbers_and_edge_order_do_not_matter(edges: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     names = rng.permutation(13)
     moved = [(int(names[b]), int(names[a])) for a, b in edges]

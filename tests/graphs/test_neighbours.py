@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from entente.graphs.neighbours import RecentNeighbours, Ring
 
 
-def plain(src, dst, time, nodes, moments, k):
+def plain(src: Any, dst: Any, time: Any, nodes: Any, moments: Any, k: Any) -> Any:
     """Per question: walk back through all events strictly before the moment."""
     rows = []
     for node, moment in zip(nodes, moments, strict=True):
@@ -22,7 +24,7 @@ def plain(src, dst, time, nodes, moments, k):
     return rows
 
 
-def events(seed: int, count: int, hosts: int):
+def events(seed: int, count: int, hosts: int) -> Any:
     rng = np.random.default_rng(seed)
     src = rng.integers(0, hosts, count)
     dst = (src + rng.integers(1, hosts, count)) % hosts
@@ -52,19 +54,19 @@ def test_going_on_from_a_ring_equals_having_seen_everything(seed: int, cut: int,
     hosts, (src, dst, time) = 7, events(seed, 50, 7)
     time = np.arange(50)
     whole = RecentNeighbours(src, dst, time, Ring.empty(hosts, k), k)
-    head = [array[:cut] for array in (src, dst, time)]
-    tail = [array[cut:] for array in (src, dst, time)]
-    ring = RecentNeighbours(*head, Ring.empty(hosts, k), k).ring(cut)
-    later = RecentNeighbours(*tail, ring, k)
+    head: list[Any] = [array[:cut] for array in (src, dst, time)]
+    tail: list[Any] = [array[cut:] for array in (src, dst, time)]
+    ring = RecentNeighbours(head[0], head[1], head[2], Ring.empty(hosts, k), k).ring(cut)
+    later = RecentNeighbours(tail[0], tail[1], tail[2], ring, k)
     nodes = np.arange(hosts)
     for event in range(cut, 51):
         one = whole.recent(nodes, np.full(hosts, event))
         two = later.recent(nodes, np.full(hosts, event - cut))
         for name in ("node", "time", "known"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-    one, two = whole.ring(50), later.ring(50 - cut)
-    np.testing.assert_array_equal(one.node, two.node)
-    np.testing.assert_array_equal(one.time, two.time)
+    last, same = whole.ring(50), later.ring(50 - cut)
+    np.testing.assert_array_equal(last.node, same.node)
+    np.testing.assert_array_equal(last.time, same.time)
 
 
 def test_later_events_do_not_change_an_answer() -> None:

@@ -54,7 +54,7 @@ def plain_log_likelihood(graph: Bipartite, z: np.ndarray, w: np.ndarray) -> floa
     for side in (z, w):
         _, counts = np.unique(side, return_counts=True)
         total += float((counts * np.log(counts / counts.sum())).sum())
-    return total
+    return float(total)
 
 
 @pytest.mark.parametrize("seed", range(3))

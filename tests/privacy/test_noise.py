@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ vectors = hnp.arrays(np.float32, 20, elements=st.floats(-1e3, 1e3, width=32))
 @given(current=vectors, vector=vectors, bound=st.floats(0.1, 100))
 @settings(deadline=None)
 def test_a_clipped_update_lies_within_the_bound_and_keeps_its_direction(
-    current, vector, bound: float
+    current: Any, vector: Any, bound: float
 ) -> None:
     clipped, norm = clip(vector, current, bound)
     delta, given_ = clipped.astype(np.float64) - current, vector.astype(np.float64) - current

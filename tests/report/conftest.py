@@ -52,18 +52,18 @@ def make_columns(attack: list[tuple[int, str, str]] = ATTACK, seed: int = 0) -> 
     for i, (window, src, dst) in enumerate(attack):
         site = next((s for s in SITES if dst.startswith(s)), SITES[0])
         rows.append((window, src, dst, rng.beta(9, 3) if i % 5 else rng.beta(2, 9), 1, site))
-    window, src, dst, score, label, silo = zip(*rows, strict=True)
+    windows, sources, targets, score, label, silo = zip(*rows, strict=True)
     numbers = np.array(score, dtype=np.float32)
     return {
-        "window": np.array(window) * STEP,
-        "src": list(src),
-        "dst": list(dst),
+        "window": np.array(windows) * STEP,
+        "src": list(sources),
+        "dst": list(targets),
         "score": numbers,
         "threshold": np.full(len(numbers), THRESHOLD, dtype=np.float32),
         "alert": numbers > THRESHOLD,
         "label": np.array(label, dtype=np.uint8),
         "silo": list(silo),
-        "own_source": [name.startswith(site) for name, site in zip(src, silo, strict=True)],
+        "own_source": [name.startswith(site) for name, site in zip(sources, silo, strict=True)],
     }
 
 

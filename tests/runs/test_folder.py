@@ -26,11 +26,12 @@ from entente.graphs.identity import Collisions
 from entente.runs.folder import RunFolder
 from entente.runs.records import ModelCard, RunMetrics, TrainingRecord
 
-CREDIT = {"j": 0.5, "s": 1.0, "d": 0.1, "r": 0.6, "norm": 1.5, "shared": 0.2, "clipped": True}
-TRAFFIC = {"ap": 0.9, "auc": 0.8, "edges": 3, "bytes_up": 4, "bytes_down": 5, "seconds": 0.5}
+CREDIT: dict[str, Any] = {"j": 0.5, "s": 1.0, "d": 0.1, "r": 0.6, "norm": 1.5, "shared": 0.2, "clipped": True}
+TRAFFIC: dict[str, Any] = {"ap": 0.9, "auc": 0.8, "edges": 3, "bytes_up": 4, "bytes_down": 5, "seconds": 0.5}
 
 
 def train_record(number: int = 1, **more: Any) -> RoundRecord:
+    said: dict[str, Any] = {"loss": 0.5, "bound": 5.0, "aggregated": True, "warnings": ("b: refused",)}
     return RoundRecord(
         kind="train",
         id=number + 3,
@@ -39,7 +40,7 @@ def train_record(number: int = 1, **more: Any) -> RoundRecord:
         validation=RoundScore(ap=0.9, auc=0.8, silos=2),
         silos={"a": SiloRecord(**CREDIT, **TRAFFIC), "b": SiloRecord(refused="not finite")},
         surplus=(Surplus(silo="x", reason="unknown silo"),),
-        **({"loss": 0.5, "bound": 5.0, "aggregated": True, "warnings": ("b: refused",)} | more),
+        **(said | more),
     )
 
 

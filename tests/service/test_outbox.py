@@ -27,7 +27,7 @@ from entente.service.suppression import Suppressions
 
 from .conftest import Server, alert
 
-SHORT = {"timeout": 1.0}
+SHORT: dict[str, Any] = {"timeout": 1.0}
 
 
 class Clock:

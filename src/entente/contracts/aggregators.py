@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +41,7 @@ class RoundCase:
 
 
 def one_round(
-    rule: Aggregator, current: Vector, updates: tuple[Vector, ...], similarity: float = 0.5
+    rule: Aggregator, current: Vector, updates: Sequence[Vector], similarity: float = 0.5
 ) -> Vector:
     """The next model after one round."""
     rule.begin(current)

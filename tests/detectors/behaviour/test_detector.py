@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,23 +15,23 @@ from entente.detectors.neural import average_precision_and_auc
 from .graphs import graph_of, history
 
 
-def build(seed: int = 0, **options) -> Behaviour:
+def build(seed: int = 0, **options: Any) -> Behaviour:
     return Behaviour(BehaviourOptions(replicas=4, **options), GraphShape(16), seed)
 
 
 @pytest.fixture(scope="module")
-def past():
+def past() -> Any:
     return history(96, nodes=80, edges=60, novelty=0.05, seed=1)
 
 
 @pytest.fixture(scope="module")
-def trained(past):
+def trained(past: Any) -> Any:
     detector = build()
     detector.train(past, 6, np.random.default_rng(0))
     return detector
 
 
-def with_intruder(graph, source: int, begin: int, contacts: int):
+def with_intruder(graph: Any, source: int, begin: int, contacts: int) -> Any:
     """The graph with one host that contacts many others it never knew."""
     known = set(graph.dst[graph.src == source].tolist())
     fresh = [host for host in range(graph.num_nodes) if host != source and host not in known][:contacts]
@@ -41,7 +43,7 @@ def with_intruder(graph, source: int, begin: int, contacts: int):
     return whole, np.array([edge in names for edge in edges])
 
 
-def test_it_finds_an_intruder_it_has_never_met(trained, past):
+def test_it_finds_an_intruder_it_has_never_met(trained: Any, past: Any) -> None:
     later, label = with_intruder(history(96, nodes=80, edges=60, novelty=0.05, seed=1), 7, 60, 24)
     scores, _ = trained.score(later, trained.initial_state(later))
     late = later.window_of_edge() >= 48
@@ -50,7 +52,7 @@ def test_it_finds_an_intruder_it_has_never_met(trained, past):
     assert auc > 0.95
 
 
-def test_scores_night_after_night_are_those_of_one_go_bit_for_bit(trained, past):
+def test_scores_night_after_night_are_those_of_one_go_bit_for_bit(trained: Any, past: Any) -> None:
     whole, last = trained.score(past, trained.initial_state(past))
     state, parts = trained.initial_state(past), []
     for begin, end in ((0, 1), (1, 33), (33, 34), (34, 96)):
@@ -61,7 +63,9 @@ def test_scores_night_after_night_are_those_of_one_go_bit_for_bit(trained, past)
         assert np.array_equal(last[name], state[name]), name
 
 
-def test_who_stands_out_is_told_beside_the_same_scores_and_an_intruder_is_among_them(trained, past):
+def test_who_stands_out_is_told_beside_the_same_scores_and_an_intruder_is_among_them(
+    trained: Any, past: Any
+) -> None:
     attacked, _ = with_intruder(past, 7, past.num_windows - 12, 20)
     state = trained.initial_state(attacked)
     scores, after, standing = trained.score_hosts(attacked, state)
@@ -74,19 +78,19 @@ def test_who_stands_out_is_told_beside_the_same_scores_and_an_intruder_is_among_
     assert (np.diff(standing.window) >= 0).all()
 
 
-def test_blocks_of_windows_change_no_bit(trained, past, monkeypatch):
+def test_blocks_of_windows_change_no_bit(trained: Any, past: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, _ = trained.score(past, trained.initial_state(past))
     monkeypatch.setattr("entente.detectors.behaviour.detector.BLOCK", 100)
     cut, _ = trained.score(past, trained.initial_state(past))
     assert np.array_equal(whole, cut)
 
 
-def test_weights_are_few_and_name_nobody(trained):
+def test_weights_are_few_and_name_nobody(trained: Any) -> None:
     assert sum(array.size for array in trained.weights().values()) < 3000
     assert trained.identity_tables == ()
 
 
-def test_examples_are_drawn_once_and_a_restarted_silo_draws_the_same(past):
+def test_examples_are_drawn_once_and_a_restarted_silo_draws_the_same(past: Any) -> None:
     one, two = build(), build()
     one.train(past, 1, np.random.default_rng(1))
     kept = one._examples
@@ -97,7 +101,7 @@ def test_examples_are_drawn_once_and_a_restarted_silo_draws_the_same(past):
     assert np.array_equal(kept[1].features, two._examples[1].features)
 
 
-def test_validation_gets_better_by_training_and_uses_later_windows_only(past):
+def test_validation_gets_better_by_training_and_uses_later_windows_only(past: Any) -> None:
     detector = build()
     before = detector.validate_later(past.windows(0, 80), past.windows(80), np.random.default_rng(0))
     detector.train(past.windows(0, 80), 6, np.random.default_rng(0))
@@ -107,7 +111,7 @@ def test_validation_gets_better_by_training_and_uses_later_windows_only(past):
     assert after.edges > 0
 
 
-def test_a_short_history_is_scored_by_evidence_and_a_longer_one_by_the_network(past):
+def test_a_short_history_is_scored_by_evidence_and_a_longer_one_by_the_network(past: Any) -> None:
     one, two = build(seed=1), build(seed=2)
     first, _ = one.score(past, one.initial_state(past))
     second, _ = two.score(past, two.initial_state(past))
@@ -117,7 +121,7 @@ def test_a_short_history_is_scored_by_evidence_and_a_longer_one_by_the_network(p
     assert not np.array_equal(first[~short], second[~short])
 
 
-def test_an_alert_explains_itself_in_words(trained):
+def test_an_alert_explains_itself_in_words(trained: Any) -> None:
     later, label = with_intruder(history(96, nodes=80, edges=60, novelty=0.05, seed=1), 7, 60, 24)
     edges = np.flatnonzero(label)[[5, 20]]
     said = trained.explain(later, trained.initial_state(later), edges)
@@ -126,6 +130,6 @@ def test_an_alert_explains_itself_in_words(trained):
     assert trained.explain(later, trained.initial_state(later), np.zeros(0, dtype=np.int64)) == []
 
 
-def test_nothing_is_said_about_edges_that_were_not_asked_for(trained, past):
+def test_nothing_is_said_about_edges_that_were_not_asked_for(trained: Any, past: Any) -> None:
     said = trained.explain(past, trained.initial_state(past), np.array([past.num_edges - 1]))
     assert len(said) == 1

@@ -23,7 +23,7 @@ def raised(suspicion: Suspicion, source: int) -> float:
     return float(suspicion.raised(np.zeros(1), np.array([source], dtype=np.int32))[0])
 
 
-def test_unusual_contacts_raise_the_next_edge_of_source_and_target_alone():
+def test_unusual_contacts_raise_the_next_edge_of_source_and_target_alone() -> None:
     suspicion = fresh()
     for _ in range(3):
         edge(suspicion, 0, 1, 5.0)
@@ -32,7 +32,7 @@ def test_unusual_contacts_raise_the_next_edge_of_source_and_target_alone():
     assert raised(suspicion, 2) == 0.0
 
 
-def test_a_popular_target_inherits_less():
+def test_a_popular_target_inherits_less() -> None:
     rare, popular = fresh(), fresh()
     edge(rare, 0, 1, 5.0, sources=0)
     edge(popular, 0, 1, 5.0, sources=500)
@@ -40,7 +40,7 @@ def test_a_popular_target_inherits_less():
     assert popular.p[0] == rare.p[0]
 
 
-def test_suspicion_fades_with_its_half_life():
+def test_suspicion_fades_with_its_half_life() -> None:
     suspicion = fresh()
     edge(suspicion, 0, 1, 5.0)
     before = suspicion.p[0] - PRIOR
@@ -49,14 +49,14 @@ def test_suspicion_fades_with_its_half_life():
     np.testing.assert_allclose(suspicion.p[0] - PRIOR, before / 2)
 
 
-def test_one_edge_counts_for_a_bounded_step_however_high_its_logit():
+def test_one_edge_counts_for_a_bounded_step_however_high_its_logit() -> None:
     high, endless = fresh(), fresh()
     edge(high, 0, 1, 5.0)
     edge(endless, 0, 1, 1e6)
     assert high.p[0] == endless.p[0]
 
 
-def test_a_host_that_always_looks_odd_is_raised_less_than_one_that_suddenly_does():
+def test_a_host_that_always_looks_odd_is_raised_less_than_one_that_suddenly_does() -> None:
     suspicion = fresh()
     for _ in range(400):
         edge(suspicion, 2, 3, 2.0)
@@ -66,7 +66,7 @@ def test_a_host_that_always_looks_odd_is_raised_less_than_one_that_suddenly_does
     assert raised(suspicion, 2) < raised(suspicion, 0)
 
 
-def test_the_level_follows_a_silo_in_which_every_new_edge_looks_odd():
+def test_the_level_follows_a_silo_in_which_every_new_edge_looks_odd() -> None:
     suspicion = fresh(2)
     for _ in range(200):
         suspicion.fade()
@@ -76,7 +76,7 @@ def test_the_level_follows_a_silo_in_which_every_new_edge_looks_odd():
     assert suspicion.level > 3.5
 
 
-def test_it_never_lowers_a_logit():
+def test_it_never_lowers_a_logit() -> None:
     suspicion = fresh()
     edge(suspicion, 0, 1, -9.0)
     assert raised(suspicion, 0) >= 0.0

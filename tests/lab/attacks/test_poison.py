@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,7 +47,7 @@ def algorithm_3(graph: TemporalGraph, pairs: list[tuple[int, int]], chosen: list
 
 
 @given(seed=st.integers(0, 50), pairs=pair_lists, p=st.sampled_from([0.0, 0.3, 1.0]))
-def test_injection_is_the_papers_algorithm(seed: int, pairs, p: float) -> None:
+def test_injection_is_the_papers_algorithm(seed: int, pairs: Any, p: float) -> None:
     graph = random_graph(seed)
     chosen = (np.random.default_rng(seed).random(WINDOWS) < p).tolist()
     poisoned = inject(graph, as_pairs(pairs), p, np.random.default_rng(seed))
@@ -54,13 +56,15 @@ def test_injection_is_the_papers_algorithm(seed: int, pairs, p: float) -> None:
 
 
 @given(seed=st.integers(0, 50), pairs=pair_lists)
-def test_without_waiting_for_activity_every_chosen_window_holds_every_pair(seed: int, pairs) -> None:
+def test_without_waiting_for_activity_every_chosen_window_holds_every_pair(seed: int, pairs: Any) -> None:
     poisoned = inject(random_graph(seed), as_pairs(pairs), 1.0, np.random.default_rng(0), only_active=False)
     assert {(t, *pair) for t in range(WINDOWS) for pair in pairs} <= edge_set(poisoned)
 
 
 @given(seed=st.integers(0, 50), pairs=pair_lists, merged=st.booleans())
-def test_a_poisoned_graph_is_a_valid_graph_and_keeps_what_was_there(seed: int, pairs, merged: bool) -> None:
+def test_a_poisoned_graph_is_a_valid_graph_and_keeps_what_was_there(
+    seed: int, pairs: Any, merged: bool
+) -> None:
     graph = random_graph(seed, merged=merged)
     poisoned = inject(graph, as_pairs(pairs), 1.0, np.random.default_rng(seed))
     window = poisoned.window_of_edge()
