@@ -57,7 +57,7 @@ class Change(BaseModel):
         return Wish(self.status, self.reason, self.assignee)
 
 
-class Note(BaseModel):
+class NoteBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: str = Field(min_length=1, max_length=10_000)
@@ -130,7 +130,7 @@ def undo_change(gate: TheGate, who: Analyst, ident: Ident) -> dict[str, int]:
 
 
 @router.post("/incidents/{ident}/notes", status_code=201)
-def add_note(gate: TheGate, who: Analyst, ident: Ident, note: Note) -> dict[str, str]:
+def add_note(gate: TheGate, who: Analyst, ident: Ident, note: NoteBody) -> dict[str, str]:
     gate.desk.note(who, gate.desk.case(ident), note.text)
     return {"said": "added"}
 

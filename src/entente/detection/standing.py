@@ -31,7 +31,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Ranked:
     """The highest places, of how many, and how well the whole ranking finds what is malicious."""
 
     places: tuple[Place, ...]
@@ -40,7 +40,7 @@ class Standing:
     auc: float | None
 
 
-def rank(scored: ScoredEdges, by: Thing, top: int) -> Standing:
+def rank(scored: ScoredEdges, by: Thing, top: int) -> Ranked:
     """What stands out most: edges, hosts over the whole time, or snapshots; each as its highest edge does."""
     whole = unite([scored])
     count = len(whole)
@@ -69,7 +69,7 @@ def rank(scored: ScoredEdges, by: Thing, top: int) -> Standing:
                 malicious=bool(truth[members].any()) if labelled else None,
             )
         )
-    return Standing(
+    return Ranked(
         tuple(places),
         len(rows.score),
         average_precision(rows.score, rows.truth) if labelled else None,
