@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from entente.detection.incidents import HOURS, assign_incidents, list_incidents
+from entente.detection.incidents import HOURS, assign_incidents
 from entente.detection.metrics import MICROSECONDS, average_precision
 from entente.detection.policy import AlertPolicy
 from entente.detection.raising import joined, raise_alerts
@@ -62,8 +62,8 @@ def silo_values(ap: Mapping[str, float | None]) -> dict[str, float | None]:
 def alert_figures(dataset: Dataset, evaluation: Evaluation) -> dict[str, Any]:
     """At ten alerts a day and silo: the share of malicious edges raised, and of those that an incident holds.
 
-    An incident (two alerts or more) holds an edge that is raised, and one whose source acted in it within the
-    hours before for which incidents stay open.
+    An incident holds an edge that is raised, and one that would have joined it: its source acted in the
+    incident, or was reached by it, within the hours for which incidents stay open.
     """
     policy = AlertPolicy(PER_DAY, evaluation.detection.exclude)
     raised = [
@@ -79,9 +79,9 @@ def alert_figures(dataset: Dataset, evaluation: Evaluation) -> dict[str, Any]:
     alerts = assign_incidents(joined(raised).alerts)
     edges = {(alert.start, alert.src, alert.dst) for alert in alerts}
     moments: dict[str, list[int]] = {}
-    for incident in list_incidents(alerts):
-        for start, src, _ in incident.chain:
-            moments.setdefault(src, []).append(start)
+    for alert in alerts:
+        for host in (alert.src, alert.dst):
+            moments.setdefault(host, []).append(alert.start)
     bad = malicious(evaluation.overall())
     if not bad:
         return {"raised_share": None, "incident_share": None, "raised_a_day": None}

@@ -42,7 +42,7 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
             "another replay, and the seed of its training. Mean ± half of the 95 % interval of the mean; "
             "differences are paired over seeds. At ten alerts a day and silo: the share of the attack's "
             "edges that are raised, and of those that an incident holds (raised, or of a source that acted "
-            "in an incident of two alerts or more within 12 hours before)."
+            "in, or was reached by, a raised incident within 12 hours before)."
         ),
         Command(str(facts["command"])),
     ]
