@@ -37,7 +37,7 @@ from entente.runs.folder import RunFolder
 from entente.runs.mailbox import Mailbox
 from entente.runs.state import SiloState, no_edges
 from entente.runtime.detecting import detect
-from entente.runtime.exchanging import Heard, SiloView, exchange, exchange_key
+from entente.runtime.exchanging import ExchangeView, Heard, exchange, exchange_key
 from entente.runtime.local import train
 
 KEY = ExchangeKey(b"a secret that silos share")
@@ -59,7 +59,7 @@ def view(
     before: ExchangeState | None = None,
     history: Sequence[tuple[str, str]] = (),
     policy: AlertPolicy = POLICY,
-) -> SiloView:
+) -> ExchangeView:
     """One silo's windows, with the alerts it raises by itself."""
     number = {host: place for place, host in enumerate(HOSTS)}
     columns = list(zip(*sorted(edges), strict=True)) or [(), (), (), ()]
@@ -83,7 +83,7 @@ def view(
         ends = [np.array([number[pair[end]] for pair in history], dtype=np.int32) for end in (0, 1)]
         past = (np.full(len(history), START - WIDTH, dtype=np.int64), *ends)
     stood = sorted(standing)
-    return SiloView(
+    return ExchangeView(
         hosts=HostTable(np.array(HOSTS), mine, np.zeros((len(HOSTS), 1), dtype=np.int32)),
         scored=scored,
         span=(START + windows[0] * WIDTH, START + (windows[1] - 1) * WIDTH),
@@ -105,11 +105,11 @@ PORTO = ("ws-1", "ws-2", "ws-3")
 LYON = ("srv-1", "srv-2", "srv-3")
 
 
-def porto(standing: Sequence[tuple[int, str]] = ((2, "ws-1"),)) -> SiloView:
+def porto(standing: Sequence[tuple[int, str]] = ((2, "ws-1"),)) -> ExchangeView:
     return view("porto", PORTO, [(2, "ws-1", "srv-3", 0.2), (2, "ws-1", "ws-2", 0.99)], standing)
 
 
-def lyon(**more: object) -> SiloView:
+def lyon(**more: object) -> ExchangeView:
     return view("lyon", LYON, [(3, "ws-1", "srv-3", 0.2), (4, "ws-2", "srv-3", 0.2)], **more)  # type: ignore[arg-type]
 
 

@@ -29,7 +29,7 @@ from entente.runs.state import SiloState
 from entente.runtime.assembly import trained_detector
 from entente.runtime.evaluation import edge_columns, score_columns
 from entente.runtime.evidence import complete
-from entente.runtime.exchanging import SiloView, exchange, exchange_key
+from entente.runtime.exchanging import ExchangeView, exchange, exchange_key
 from entente.runtime.nights import NightRequest, nights
 from entente.runtime.waiting import closing, early_events, joined_events, late_events, left_open
 
@@ -122,7 +122,7 @@ def _score(request: NightRequest) -> Night:
     thresholds, shape = card.thresholds, card.shape
     policy = AlertPolicy(experiment.detection.alerts_per_day, experiment.detection.exclude, request.lessons)
     key = exchange_key(experiment)
-    views: list[SiloView] = []
+    views: list[ExchangeView] = []
     findings: list[Finding] = []
     raised: dict[str, Raised] = {}
     memories: dict[str, SiloState] = {}
@@ -154,7 +154,7 @@ def _score(request: NightRequest) -> Night:
         if takes_part:
             span = graph.start, night.until - graph.width
             facts = (standing, detector, (before.history,), policy, calibration, found)
-            views.append(SiloView(hosts, scored, span, *facts, before.exchange or ExchangeState()))
+            views.append(ExchangeView(hosts, scored, span, *facts, before.exchange or ExchangeState()))
         raised[name] = found
         counts = (0, graph.num_edges, graph.num_windows, night.new_hosts)
         findings.append(Finding(name, *counts, before.until, night.until))

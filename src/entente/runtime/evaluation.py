@@ -24,7 +24,7 @@ from entente.graphs.temporal import TemporalGraph
 from entente.runs.exchange import ExchangeState
 from entente.runs.records import RunMetrics
 from entente.runtime.assembly import Dataset, SiloData
-from entente.runtime.exchanging import SiloView, exchange
+from entente.runtime.exchanging import ExchangeView, exchange
 
 NEVER = float(np.finfo(np.float32).max)
 """Threshold of a silo that has not one benign edge to learn it from."""
@@ -100,7 +100,7 @@ def raise_from(
     if key is None:
         return raised, {}
     views = [
-        SiloView(
+        ExchangeView(
             hosts=silo.hosts,
             scored=evaluation.scored[name],
             span=(silo.test.start, silo.test.start + silo.test.width * (silo.test.num_windows - 1)),

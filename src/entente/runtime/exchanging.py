@@ -43,7 +43,7 @@ def exchange_key(experiment: Experiment) -> ExchangeKey | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SiloView:
+class ExchangeView:
     """New windows of one silo, scored, with the alerts it raised by itself."""
 
     hosts: HostTable
@@ -80,7 +80,7 @@ class Heard:
 
 
 def exchange(
-    views: Sequence[SiloView], key: ExchangeKey, arrived: Iterable[Packet] = ()
+    views: Sequence[ExchangeView], key: ExchangeKey, arrived: Iterable[Packet] = ()
 ) -> tuple[dict[str, Heard], tuple[Packet, ...]]:
     """All silos of one call speak, then all hear; `arrived` came from silos elsewhere.
 
@@ -93,7 +93,7 @@ def exchange(
     return {view.silo: _hear(view, key, everything, spoken[view.silo][1]) for view in views}, packets
 
 
-def _speak(view: SiloView, key: ExchangeKey) -> tuple[list[Packet], Ints]:
+def _speak(view: ExchangeView, key: ExchangeKey) -> tuple[list[Packet], Ints]:
     """A packet for every window, and (host, window) of the real notes in them."""
     hosts, standing = view.hosts, view.standing
     met = _first_dealings(hosts, (*view.history, view.edges))
@@ -122,7 +122,7 @@ def _first_dealings(hosts: HostTable, parts: Sequence[Edges]) -> Ints:
     return first
 
 
-def _hear(view: SiloView, key: ExchangeKey, packets: Iterable[Packet], said: Ints) -> Heard:
+def _hear(view: ExchangeView, key: ExchangeKey, packets: Iterable[Packet], said: Ints) -> Heard:
     before, width, since = view.before, view.scored.width, view.span[0]
     inbox, refused = before.inbox.accept(packets, key, view.silo, width, since, view.until)
     inbound = _inbound(view)
@@ -162,7 +162,7 @@ def _hear(view: SiloView, key: ExchangeKey, packets: Iterable[Packet], said: Int
     return Heard(raised, state, refused)
 
 
-def _inbound(view: SiloView) -> ScoredEdges:
+def _inbound(view: ExchangeView) -> ScoredEdges:
     """The edges into the silo, of the new windows and of those whose notes may come late."""
     scored, own = view.scored, view.hosts.own
     new = scored.chosen(~own[scored.src] & own[scored.dst])
@@ -197,7 +197,7 @@ def _told(inbound: ScoredEdges, sayings: Sayings, detector: Detector) -> Told:
 
 
 def _mention(
-    view: SiloView, key: ExchangeKey, sayings: Sayings, spoken: Ints, window: int, source: str
+    view: ExchangeView, key: ExchangeKey, sayings: Sayings, spoken: Ints, window: int, source: str
 ) -> Mention | None:
     best = loudest(sayings.get(source, ()), window)
     if best is not None:
@@ -207,7 +207,7 @@ def _mention(
     return Mention(key.link(source)) if ((age >= 0) & (age < LASTS)).any() else None
 
 
-def _named(view: SiloView, raised: Raised) -> Ints:
+def _named(view: ExchangeView, raised: Raised) -> Ints:
     """(host, window) of the foreign sources that alerts name."""
     alerts = [alert for alert in raised.alerts if alert.direction == "inbound"]
     numbers = view.hosts.numbers(np.array([alert.src for alert in alerts], dtype=np.str_))
