@@ -28,7 +28,7 @@ lint: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
-# dist/: wheel and sdist, the same bytes from the same commit
+# dist/: wheel and sdist
 wheel: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 wheel: $(VENV)/.dev
 	rm -rf dist

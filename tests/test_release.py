@@ -1,4 +1,4 @@
-"""Wheel and sdist: built here, complete, the same bytes twice, and installed in a fresh environment."""
+"""Wheel and sdist: built here, complete, and installed in a fresh environment."""
 
 from __future__ import annotations
 
