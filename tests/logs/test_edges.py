@@ -18,7 +18,7 @@ from entente.cli import main
 from entente.errors import GraphError, LogError, UsageError
 from entente.graphs.context import Frequent
 from entente.graphs.snapshots import Timeline, read_timeline
-from entente.logs.edges.engines import DuckDB, opened_table
+from entente.logs.edges.engines import DuckDBTables, opened_table
 from entente.logs.edges.query import EdgeQuery, Span, TableMapping
 from entente.logs.edges.store import EdgeRequest, read_edge_manifest, spans, write_edges
 from entente.logs.engines import to_sql
@@ -226,7 +226,7 @@ def test_days_that_are_not_wanted_are_not_opened(tmp_path: Path) -> None:
     assert manifest.last_time < 2 * DAY
 
 
-class Asked(DuckDB):
+class Asked(DuckDBTables):
     """Remembers how many rows each query gave."""
 
     def __init__(self, table: str) -> None:
