@@ -26,7 +26,7 @@ USE = {"use": "f4", "used": "i4"}
 """Per (account, host): in how many windows, fading; number of the last one."""
 ACCOUNT = {"account_use": "f4", "account_hosts": "i4", "account_spread": "f4"}
 """Per account: windows times hosts, fading; hosts; hosts that were new to it, fading within a day."""
-HOST = {"host_use": "f4", "host_accounts": "i4", "host_failures": "f4", "host_contacts": "f4"}
+HOST = {"host_use": "f4", "host_accounts": "i4", "host_failures": "f4"}
 USE_HALF_LIFE, DAY_HALF_LIFE = 336.0, 24.0
 FADING = {
     "use": USE_HALF_LIFE,
@@ -34,7 +34,6 @@ FADING = {
     "account_spread": DAY_HALF_LIFE,
     "host_use": USE_HALF_LIFE,
     "host_failures": DAY_HALF_LIFE,
-    "host_contacts": DAY_HALF_LIFE,
     "logons": USE_HALF_LIFE,
 }
 
@@ -175,7 +174,6 @@ class Accounts:
         failures = self.failures[part]
         failed = failures > 0
         np.add.at(self.host["host_failures"], src[failed], failures[failed].astype(np.float32))
-        np.add.at(self.host["host_contacts"], src, np.float32(1.0))
         kind = self.logon[part]
         said = kind != NOTHING
         np.add.at(self.logons, (kind[said], src[said]), np.float32(1.0))
