@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entente.errors import GraphError
+from entente.errors import GraphError, StorageError
 from entente.graphs.identity import SharedIndex
 from entente.graphs.silo import silo_graph
 from entente.graphs.snapshots import Timeline, read_timeline
@@ -126,3 +126,21 @@ def test_no_event_between_start_and_end_is_an_error_that_names_the_span(tmp_path
     write_events(event_table([(100, "a", "b", 0)]), tmp_path / "e")
     with pytest.raises(GraphError, match="cover 1970-01-01 00:01:40 UTC"):
         read_timeline(tmp_path / "e", 10, start=500)
+
+
+def test_a_flipped_bit_in_the_events_is_noticed_and_a_directory_without_checksums_is_read(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "events"
+    write_events(event_table([(t, "a", "b", 0) for t in range(50)]), folder)
+    (file,) = folder.glob("day=*/*.parquet")
+    content = bytearray(file.read_bytes())
+    for place in range(len(content)):
+        changed = content.copy()
+        changed[place] ^= 1
+        file.write_bytes(changed)
+        with pytest.raises(StorageError, match=r"part-0000\.parquet: is damaged"):
+            read_timeline(folder, 5)
+    file.write_bytes(content)
+    (folder / "SHA256SUMS").unlink()
+    assert read_timeline(folder, 5).num_windows == 10

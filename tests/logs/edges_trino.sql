@@ -5,7 +5,6 @@ SELECT
   "t14"."count",
   "t14"."time",
   "t14"."last_time",
-  "t14"."label",
   "t14"."bytes",
   "t14"."bytes_known",
   "t14"."failures",
@@ -93,8 +92,6 @@ FROM (
       "t13"."place" = 0) AS "time",
     MAX("t13"."last_time") FILTER(WHERE
       "t13"."place" = 0) AS "last_time",
-    MAX("t13"."label") FILTER(WHERE
-      "t13"."place" = 0) AS "label",
     MAX("t13"."bytes") FILTER(WHERE
       "t13"."place" = 0) AS "bytes",
     MAX("t13"."bytes_known") FILTER(WHERE
@@ -122,7 +119,6 @@ FROM (
       "t12"."count",
       "t12"."time",
       "t12"."last_time",
-      "t12"."label",
       "t12"."bytes",
       "t12"."bytes_known",
       "t12"."failures",
@@ -145,7 +141,6 @@ FROM (
         SUM("t11"."count") AS "count",
         MIN("t11"."time") AS "time",
         MAX("t11"."last_time") AS "last_time",
-        MAX("t11"."label") AS "label",
         SUM("t11"."bytes") AS "bytes",
         SUM("t11"."bytes_known") AS "bytes_known",
         SUM("t11"."failures") AS "failures",
@@ -161,7 +156,6 @@ FROM (
             "t9"."count",
             "t9"."time",
             "t9"."last_time",
-            "t9"."label",
             "t9"."bytes",
             "t9"."bytes_known",
             "t9"."failures",
@@ -189,21 +183,22 @@ FROM (
               COUNT(*) AS "count",
               MIN("t7"."time") AS "time",
               MAX("t7"."last_time") AS "last_time",
-              MAX("t7"."label") AS "label",
               SUM("t7"."bytes") AS "bytes",
-              SUM("t7"."bytes_known") AS "bytes_known",
-              SUM("t7"."failures") AS "failures",
-              SUM("t7"."outcomes") AS "outcomes"
+              COUNT(*) FILTER(WHERE
+                "t7"."has_bytes") AS "bytes_known",
+              COUNT(*) FILTER(WHERE
+                "t7"."failed") AS "failures",
+              COUNT(*) FILTER(WHERE
+                "t7"."has_outcome") AS "outcomes"
             FROM (
               SELECT
                 "t6"."time",
                 "t6"."src",
                 "t6"."dst",
                 "t6"."bytes",
-                "t6"."bytes_known",
-                "t6"."failures",
-                "t6"."outcomes",
-                "t6"."label",
+                "t6"."has_bytes",
+                "t6"."failed",
+                "t6"."has_outcome",
                 "t6"."user",
                 "t6"."kind",
                 "t6"."port",
@@ -229,33 +224,70 @@ FROM (
                       "t2"."client" AS "src",
                       "t2"."server" AS "dst",
                       COALESCE("t2"."bytes", 0) AS "bytes",
-                      CAST(NOT "t2"."bytes" IS NULL AS BIGINT) AS "bytes_known",
-                      CAST(IF(
+                      NOT "t2"."bytes" IS NULL AS "has_bytes",
+                      NOT (
                         COALESCE(
                           CASE
-                            WHEN LOWER(TRIM(' 	
-' FROM "t2"."result")) IN ('1', 'true', 't', 'success', 'succeeded', 'ok', 'yes', 'accept', 'allowed')
+                            WHEN LOWER(
+                              IF(
+                                (
+                                  "t2"."result" < '!'
+                                ) OR (
+                                  SUBSTR("t2"."result", -1) < '!'
+                                ),
+                                TRIM(' 	
+' FROM "t2"."result"),
+                                "t2"."result"
+                              )
+                            ) IN ('1', 'true', 't', 'success', 'succeeded', 'ok', 'yes', 'accept', 'allowed')
                             THEN TRUE
-                            WHEN LOWER(TRIM(' 	
-' FROM "t2"."result")) IN ('0', 'false', 'f', 'failure', 'fail', 'failed', 'no', 'reject', 'denied')
+                            WHEN LOWER(
+                              IF(
+                                (
+                                  "t2"."result" < '!'
+                                ) OR (
+                                  SUBSTR("t2"."result", -1) < '!'
+                                ),
+                                TRIM(' 	
+' FROM "t2"."result"),
+                                "t2"."result"
+                              )
+                            ) IN ('0', 'false', 'f', 'failure', 'fail', 'failed', 'no', 'reject', 'denied')
                             THEN FALSE
                             ELSE CAST(NULL AS BOOLEAN)
                           END,
                           TRUE
-                        ),
-                        0,
-                        1
-                      ) AS BIGINT) AS "failures",
-                      CAST(NOT CASE
-                        WHEN LOWER(TRIM(' 	
-' FROM "t2"."result")) IN ('1', 'true', 't', 'success', 'succeeded', 'ok', 'yes', 'accept', 'allowed')
+                        )
+                      ) AS "failed",
+                      NOT CASE
+                        WHEN LOWER(
+                          IF(
+                            (
+                              "t2"."result" < '!'
+                            ) OR (
+                              SUBSTR("t2"."result", -1) < '!'
+                            ),
+                            TRIM(' 	
+' FROM "t2"."result"),
+                            "t2"."result"
+                          )
+                        ) IN ('1', 'true', 't', 'success', 'succeeded', 'ok', 'yes', 'accept', 'allowed')
                         THEN TRUE
-                        WHEN LOWER(TRIM(' 	
-' FROM "t2"."result")) IN ('0', 'false', 'f', 'failure', 'fail', 'failed', 'no', 'reject', 'denied')
+                        WHEN LOWER(
+                          IF(
+                            (
+                              "t2"."result" < '!'
+                            ) OR (
+                              SUBSTR("t2"."result", -1) < '!'
+                            ),
+                            TRIM(' 	
+' FROM "t2"."result"),
+                            "t2"."result"
+                          )
+                        ) IN ('0', 'false', 'f', 'failure', 'fail', 'failed', 'no', 'reject', 'denied')
                         THEN FALSE
                         ELSE CAST(NULL AS BOOLEAN)
-                      END IS NULL AS BIGINT) AS "outcomes",
-                      -1 AS "label",
+                      END IS NULL AS "has_outcome",
                       IF("t2"."account" <> '', "t2"."account", CAST(NULL AS VARCHAR)) AS "user",
                       IF("t2"."package" <> '', "t2"."package", CAST(NULL AS VARCHAR)) AS "kind",
                       IF(

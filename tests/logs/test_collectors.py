@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def ends(event: dict[str, Any]) -> tuple[Any, ...]:
     return event["time"], event["src"], event["dst"]
 
 
-WRAPPED = {
+WRAPPED: dict[str, Callable[[Any], dict[str, Any]]] = {
     "Elasticsearch": lambda row: {"_index": "zeek-2020", "_id": "1", "_score": 1.0, "_source": row},
     "Splunk export": lambda row: {"preview": False, "offset": 3, "result": {**row, "host": "sensor"}},
     "Splunk export, raw only": lambda row: {"preview": False, "result": {"_raw": json.dumps(row)}},

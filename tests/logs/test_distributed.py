@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import shutil
+from ipaddress import ip_address
 from pathlib import Path
+from socket import gethostbyname
 from typing import Any
 
 import numpy as np
@@ -131,6 +133,8 @@ def test_two_workers_of_a_spark_cluster_write_the_same_bytes(
     session = spark_session("entente ingest", settings)
     monkeypatch.setattr(distributed.ingest_on_spark, "__defaults__", (50_000,))
     try:
+        host = ip_address(gethostbyname(session.conf.get("spark.driver.host")))
+        assert host.is_loopback  # nobody else can reach it
         one = ingest(Request([str(logs)], tmp_path / "one", "lanl-auth"))
         many = ingest(Request([str(logs)], tmp_path / "many", "lanl-auth", engine="spark"))
     finally:

@@ -6,6 +6,7 @@ import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import ibis
 import numpy as np
@@ -36,7 +37,7 @@ def some_events(rows: int = 3000, seed: int = 0) -> pa.Table:
     rng = np.random.default_rng(seed)
 
     def words(*names: str) -> pa.Array:
-        return pa.array(rng.choice([*names, None], rows).tolist(), pa.string())
+        return pa.array(rng.choice(np.array([*names, None], dtype=object), rows).tolist(), pa.string())
 
     def numbers(values: list[int], kind: pa.DataType) -> pa.Array:
         return pa.array(rng.choice(values, rows).tolist(), kind, mask=rng.random(rows) < 0.3)
@@ -240,6 +241,20 @@ class Asked(DuckDBTables):
         return found
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "polars", "spark", "clickhouse"])
+@pytest.mark.parametrize("log", ["metadata/00001-aa.metadata.json", "_delta_log/00000000000000000000.json"])
+def test_a_table_whose_folder_also_holds_former_files_is_refused(
+    engine: str, log: str, tmp_path: Path
+) -> None:
+    """Which of the files count stands in the log of the table: to read all would count rows twice."""
+    (tmp_path / log).parent.mkdir()
+    (tmp_path / log).write_text("{}")
+    (tmp_path / "data").mkdir()
+    pq.write_table(some_events(10), tmp_path / "data" / "part.parquet")
+    with pytest.raises(UsageError, match="catalogue"):
+        opened_table(engine, str(tmp_path), {})
+
+
 def test_a_second_call_asks_only_from_the_last_window_on(
     events: Path, by_duckdb: Path, tmp_path: Path
 ) -> None:
@@ -309,12 +324,13 @@ def test_a_wrong_mapping_is_named(events: Path, tmp_path: Path, mapping: TableMa
 
 
 def test_what_edges_cannot_give_is_refused_with_a_remedy(by_duckdb: Path) -> None:
-    for change, said in (
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"width": 3600}, "windows of 1800 s, not of 3600 s"),
         ({"start": 900}, "lies within a window"),
         ({"end": 86_400 + 900}, "lies within a window"),
         ({"merged": False}, "single events"),
-    ):
+    )
+    for change, said in refused:
         with pytest.raises(GraphError, match=said):
             read_timeline(by_duckdb, **{"width": 1800, **change})
 

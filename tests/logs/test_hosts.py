@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from entente.cli import main
 from entente.errors import LogError, UsageError
+from entente.logs.addresses import address_of
 from entente.logs.events import load_events
 from entente.logs.hosts import HostNames
 from entente.logs.ingest import Request, ingest
@@ -265,7 +267,7 @@ def test_labels_that_are_not_understood_are_counted_and_said(
     with pytest.raises(SystemExit):
         main(["ingest", str(tmp_path / "t.csv"), "--out", str(tmp_path / "events")])
     told = capsys.readouterr().out
-    assert "labels: 3 rows have one that is not understood ('dos', 'scan" in told
+    assert "labels: 3 rows with one that is not understood ('dos', 'scan" in told
     assert "\x1b" not in told
     assert load_events(tmp_path / "events")["label"].to_pylist() == [None, None, None, 1, 0, None, None]
     many = "".join(f"{i},a,b,word{i % 60}\n" for i in range(120))
@@ -273,3 +275,16 @@ def test_labels_that_are_not_understood_are_counted_and_said(
     manifest = ingest(Request([str(tmp_path / "t.csv")], tmp_path / "events"))
     assert len(manifest.unknown_labels) == 21
     assert sum(manifest.unknown_labels.values()) == 120
+
+
+BYTES = ["0", "1", "9", "10", "00", "01", "99", "100", "199", "249", "255", "256", ""]
+
+
+@given(st.lists(st.sampled_from(BYTES), min_size=3, max_size=5))
+def test_an_ipv4_address_is_what_the_standard_library_takes_for_one(parts: list[str]) -> None:
+    text = ".".join(parts)
+    try:
+        expected: str | None = str(ip_address(text))
+    except ValueError:
+        expected = None
+    assert address_of(text) == expected

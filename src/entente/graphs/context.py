@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from entente.errors import GraphError
 from entente.logs.edges.schema import LISTED as COLUMNS
 from entente.logs.edges.schema import TOP
 
@@ -16,6 +17,7 @@ __all__ = ["COLUMNS", "NAMED", "NOTHING", "TOP", "Codes", "EdgeContext", "Freque
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
 
 NOTHING = -1
 """In codes, counts and sums: there is no such value."""
@@ -86,6 +88,18 @@ class EdgeContext:
                 both = (nothing[0] if one is None else one, nothing[1] if two is None else two)
                 parts[field.name] = np.concatenate(both)
         return EdgeContext(**parts)
+
+    def strengths(self, by: str) -> Float32:
+        """What the edges weigh by their kilobytes or by their different users; none weighs nothing."""
+        if (self.bytes if by == "bytes" else self.user) is None:
+            raise GraphError(
+                f"no event of the log has {by}", remedy='Set graph.weight = "events", which every log has.'
+            )
+        if by == "bytes":
+            assert self.bytes is not None
+            return np.maximum(self.bytes / 1024, 1 / 1024).astype(np.float32)
+        assert self.user is not None
+        return np.maximum(self.user.distinct, 1).astype(np.float32)
 
     def _each(self, change: Callable[[Any], Any]) -> EdgeContext:
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -7,9 +7,10 @@ never leave the silo, new hosts have a place, and the model's size does not depe
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,9 +19,12 @@ import numpy as np
 
 from entente.config import Graph
 from entente.errors import ConfigError, GraphError
+from entente.graphs.merging import USER
 from entente.graphs.temporal import NOBODY, Int32
 
 MINIMUM_SECRET = 16
+ROLES = 256
+"""Rows of the identity table that roles are hashed into."""
 
 
 class Identity(Protocol):
@@ -101,6 +105,28 @@ class Unlisted:
         return np.full((len(hosts), self.rows_per_host), NOBODY, dtype=np.int32)
 
 
+class WithRoles:
+    """One more row per host, the last one, which all hosts of its role share: X = [I | one-hot of roles].
+
+    A role's row is a hash of its name, so that silos need not agree on a list of roles. A host without a
+    role has no such row; a user is of the role `user`.
+    """
+
+    def __init__(self, identity: Identity, roles: Mapping[str, str]) -> None:
+        self._identity, self._roles = identity, roles
+        self.table_size = identity.table_size + ROLES
+        self.rows_per_host = identity.rows_per_host + 1
+
+    def rows(self, hosts: Sequence[str]) -> Int32:
+        roles = ("user" if host.startswith(USER) else self._roles.get(host) for host in hosts)
+        shared = np.array([NOBODY if role is None else self._row(role) for role in roles], dtype=np.int32)
+        return np.concatenate((self._identity.rows(hosts), shared.reshape(-1, 1)), axis=1)
+
+    def _row(self, role: str) -> int:
+        digest = hashlib.sha256(role.encode("utf-8", "surrogateescape")).digest()
+        return self._identity.table_size + int.from_bytes(digest[:8], "little") % ROLES
+
+
 @dataclass(frozen=True, slots=True)
 class Collisions:
     """How many hosts cannot be told apart, or share one of their rows, beside what chance predicts."""
@@ -140,8 +166,32 @@ def read_secret(path: Path) -> bytes:
         ) from error
 
 
+def read_roles(path: Path) -> dict[str, str]:
+    """{host: role} of a CSV with these two columns; other columns do not matter."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            table = csv.DictReader(file)
+            if table.fieldnames is None or not {"host", "role"} <= set(table.fieldnames):
+                raise ConfigError(
+                    "has no columns host and role", where=path, remedy="Begin the file with `host,role`."
+                )
+            return {line["host"]: line["role"] for line in table if line["role"]}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"the roles cannot be read ({error})", where=path) from error
+
+
+def host_rows(config: Graph, rows: Int32) -> Int32:
+    """The rows that tell hosts apart, without those of roles."""
+    return rows if config.roles is None else rows[:, :-1]
+
+
 def make_identity(config: Graph, all_hosts: Sequence[str]) -> Identity:
     """The identity scheme of an experiment; `all_hosts` is used by the shared index only."""
+    identity = _of_hosts(config, all_hosts)
+    return identity if config.roles is None else WithRoles(identity, read_roles(config.roles))
+
+
+def _of_hosts(config: Graph, all_hosts: Sequence[str]) -> Identity:
     if config.identity == "shared-index":
         return SharedIndex(all_hosts)
     if config.secret is None:
@@ -154,6 +204,8 @@ def make_identity(config: Graph, all_hosts: Sequence[str]) -> Identity:
 
 def later_identity(config: Graph, table_size: int) -> Identity:
     """Of hosts that appear after training: a keyed hash has a place for them, a shared index none."""
-    if config.identity == "shared-index":
+    if config.identity != "shared-index":
+        return make_identity(config, ())
+    if config.roles is None:
         return Unlisted(table_size)
-    return make_identity(config, ())
+    return WithRoles(Unlisted(table_size - ROLES), read_roles(config.roles))

@@ -21,6 +21,8 @@ SPAN_ROWS = 1_500_000
 """Events that are in memory at a time, about; a single window is never cut."""
 PORTS = 1 << 16
 PLAIN = ("time", "src", "dst", "label")
+USER = "user:"
+"""What the name of a user begins with where users are nodes."""
 CONTEXT = ("user", "kind", "logon", "port", "bytes", "outcome")
 
 
@@ -83,10 +85,13 @@ def _joined(parts: list[EdgeContext]) -> EdgeContext:
 class Merger:
     """Reads an event directory into edges; names become numbers once, over all spans."""
 
-    def __init__(self, path: Path, start: int, width: int, windows: int, *, context: bool) -> None:
+    def __init__(
+        self, path: Path, start: int, width: int, windows: int, *, context: bool, nodes: str = "hosts"
+    ) -> None:
         self._path = path
         self._start, self._width, self._windows = start, width, windows
         self._context = context
+        self._nodes = nodes
         self.hosts = Codes()
         self._names = {name: Codes() for name in NAMED}
 
@@ -114,6 +119,8 @@ class Merger:
 
     def _read(self, start: int, end: int) -> pa.Table:
         columns = [*PLAIN, *CONTEXT] if self._context else list(PLAIN)
+        if self._nodes != "hosts" and not self._context:
+            columns.append("user")
         return load_events(self._path, columns, start, end, encoded=True)
 
     def _merge(self, table: pa.Table) -> Edges:
@@ -167,10 +174,18 @@ class Merger:
         )
 
     def _ends(self, table: pa.Table) -> tuple[Int64, Int32, Int32, Int64]:
-        """Time, source and target of the events that are no self loops, and which rows these are."""
+        """Time, source and target of edges, and which rows they come from. Self loops are no edges.
+
+        Where users are nodes, a user is the source of what happened under his name, his own host included.
+        """
         src, dst = (column_codes(table, name, self.hosts) for name in ("src", "dst"))
-        kept = np.flatnonzero(src != dst)
-        return table["time"].to_numpy()[kept], src[kept], dst[kept], kept
+        parts = [(src, np.flatnonzero(src != dst))] if self._nodes != "users" else []
+        if self._nodes != "hosts":
+            user = column_codes(table, "user", self.hosts, USER)
+            parts.append((user, np.flatnonzero(user != NOTHING)))
+        kept = np.concatenate([rows for _, rows in parts])
+        sources = np.concatenate([source[rows] for source, rows in parts])
+        return table["time"].to_numpy()[kept], sources, dst[kept], kept
 
     def _values(self, table: pa.Table, name: str, rows: Int64) -> Int32:
         """The codes of a column of which the most frequent values are kept."""
@@ -195,10 +210,11 @@ class Merger:
         return Frequent(np.empty(0), code[:, None], (code != NOTHING).astype(np.int32))
 
 
-def column_codes(table: pa.Table, name: str, known: Codes) -> Int32:
+def column_codes(table: pa.Table, name: str, known: Codes, prefix: str = "") -> Int32:
     """A column of names as codes over all parts that are read; NOTHING where it is null."""
     column = table[name].unify_dictionaries().combine_chunks()
-    place = np.append(known.encode(column.dictionary.to_pylist()), np.int32(NOTHING))
+    names = column.dictionary.to_pylist()
+    place = np.append(known.encode([prefix + n for n in names] if prefix else names), np.int32(NOTHING))
     codes: Int32 = place[np.asarray(column.indices.fill_null(-1))]
     return codes
 

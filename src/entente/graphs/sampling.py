@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.errors import GraphError
-from entente.graphs.temporal import Int32, Int64, TemporalGraph
+from entente.graphs.temporal import Int32, Int64, TemporalGraph, distinct
 
 UInt64 = NDArray[np.uint64]
 
@@ -20,11 +20,18 @@ FILTER_BITS_PER_EDGE = 16
 class NonEdges:
     """Draws pairs that are no edge of their window; built once per graph, drawn from each epoch.
 
-    `nodes` restricts both endpoints (hosts that were never seen make trivial non-edges); self loops
-    are never drawn. With `symmetric`, (a, b) counts as an edge where (b, a) is one.
+    `nodes` restricts both endpoints (hosts that were never seen make trivial non-edges), `touching` one of
+    them, the source or the target; self loops are never drawn. With `symmetric`, (a, b) counts as an edge
+    where (b, a) is one.
     """
 
-    def __init__(self, graph: TemporalGraph, nodes: Int64 | None = None, symmetric: bool = False) -> None:
+    def __init__(
+        self,
+        graph: TemporalGraph,
+        nodes: Int64 | None = None,
+        symmetric: bool = False,
+        touching: Int64 | None = None,
+    ) -> None:
         self._size = graph.num_nodes
         self._windows = graph.num_windows
         if self._windows * self._size**2 >= 2**63:
@@ -33,13 +40,14 @@ class NonEdges:
                 remedy="Split the graph into shorter spans.",
             )
         self._nodes = np.arange(self._size, dtype=np.int64) if nodes is None else nodes.astype(np.int64)
+        self._touching = touching
         window, src, dst = graph.window_of_edge(), graph.src.astype(np.int64), graph.dst.astype(np.int64)
         keys = self._key(window, src, dst)
         if symmetric:
             keys = np.concatenate((keys, self._key(window, dst, src)))
-        self._keys = np.unique(keys) if symmetric or not graph.merged else keys
+        self._keys = distinct(keys) if symmetric or not graph.merged else keys
         if len(self._keys) > 1 and not bool(np.all(self._keys[1:] > self._keys[:-1])):
-            self._keys = np.unique(self._keys)
+            self._keys = distinct(self._keys)
         bits = max(6, int(len(self._keys) * FILTER_BITS_PER_EDGE).bit_length())
         self._shift = np.uint64(64 - bits)
         self._filter = np.zeros(1 << bits, dtype=np.bool_)
@@ -59,16 +67,27 @@ class NonEdges:
         for _ in range(REJECTIONS):
             if not len(pending):
                 break
-            first = rng.integers(0, len(self._nodes), len(pending))
-            second = rng.integers(0, len(self._nodes) - 1, len(pending))
-            second += second >= first  # the one excluded value is the node itself
-            src[pending], dst[pending] = self._nodes[first], self._nodes[second]
+            src[pending], dst[pending] = self._pairs(len(pending), rng)
             taken = self.contains(window[pending], src[pending], dst[pending])
             pending = pending[taken]
         if len(pending):
             keep = self._enumerate(window, src, dst, pending, rng)
             window, src, dst = window[keep], src[keep], dst[keep]
         return window, src.astype(np.int32), dst.astype(np.int32)
+
+    def _pairs(self, count: int, rng: np.random.Generator) -> tuple[Int64, Int64]:
+        """Any two hosts."""
+        if self._touching is None:
+            first = rng.integers(0, len(self._nodes), count)
+        else:
+            first = np.searchsorted(self._nodes, self._touching)[rng.integers(0, len(self._touching), count)]
+        second = rng.integers(0, len(self._nodes) - 1, count)
+        second += second >= first  # the one excluded value is the node itself
+        src, dst = self._nodes[first], self._nodes[second]
+        if self._touching is not None:
+            turned = rng.random(count) < 0.5
+            src, dst = np.where(turned, dst, src), np.where(turned, src, dst)
+        return src, dst
 
     def contains(self, window: Int64, src: Int64, dst: Int64) -> NDArray[np.bool_]:
         """Whether each pair is an edge of its window."""
@@ -94,8 +113,11 @@ class NonEdges:
         n = len(self._nodes)
         pairs = np.flatnonzero(~np.eye(n, dtype=np.bool_).ravel())
         all_src, all_dst = self._nodes[pairs // n], self._nodes[pairs % n]
+        if self._touching is not None:
+            touching = np.isin(all_src, self._touching) | np.isin(all_dst, self._touching)
+            all_src, all_dst = all_src[touching], all_dst[touching]
         for t in np.unique(window[pending]):
-            free = np.flatnonzero(~self.contains(np.full(len(pairs), t), all_src, all_dst))
+            free = np.flatnonzero(~self.contains(np.full(len(all_src), t), all_src, all_dst))
             wanted = pending[window[pending] == t]
             if not len(free):
                 keep[wanted] = False

@@ -28,13 +28,15 @@ def silo_graph(
     *,
     known: HostTable | None = None,
     augmentation: bool = True,
+    weight: str = "events",
 ) -> SiloGraph:
     """The edges a silo sees; `own` says for each of the timeline's hosts whether it is the silo's.
 
     With 1-hop augmentation these are all edges that touch an own host, else those between own hosts.
     Hosts of `known` keep their numbers. New ones are numbered in the order in which the silo meets them,
     within a window in the order of the timeline's hosts: what is known at any moment are the first so
-    many. New own hosts without an edge come last. `identity` gives the rows of new hosts.
+    many. New own hosts without an edge come last. `identity` gives the rows of new hosts. A `weight` other
+    than "events" needs a timeline with context.
     """
     if known is None:
         known = HostTable.empty(identity.rows_per_host)
@@ -49,6 +51,7 @@ def silo_graph(
     number[new] = len(known) + np.arange(len(new), dtype=np.int32)
     names = timeline.hosts[new]
     hosts = known.extend(names, own[new], identity.rows(names.tolist()))
+    context = None if timeline.context is None else timeline.context[keep].compact()
     graph = TemporalGraph(
         rows=hosts.rows,
         table_size=identity.table_size,
@@ -61,7 +64,8 @@ def silo_graph(
         weight=timeline.weight[keep],
         label=None if timeline.label is None else timeline.label[keep],
         merged=timeline.merged,
-        context=None if timeline.context is None else timeline.context[keep].compact(),
+        context=context,
+        strength=None if weight == "events" or context is None else context.strengths(weight),
     )
     return SiloGraph(graph.in_order(), hosts)
 

@@ -15,7 +15,8 @@ from entente.graphs.merging import Edges, Merger
 from entente.graphs.stored import StoredEdges
 from entente.graphs.temporal import Float32, Int32, Int64
 from entente.logs.edges.store import EdgeManifest, is_edges, read_edge_manifest
-from entente.logs.events import Manifest, read_manifest
+from entente.logs.events import Manifest, event_files, read_manifest
+from entente.logs.manifest import check_events
 from entente.logs.schema import MICROSECONDS
 from entente.logs.store import time_text
 
@@ -54,13 +55,14 @@ def read_timeline(
     *,
     merged: bool = True,
     context: bool = False,
+    nodes: str = "hosts",
 ) -> Timeline:
     """Read an event directory, or an edge directory of such windows, into windows of `width` seconds.
 
     The first window begins at `start`, or at the multiple of `width` before the first event.
     Events before `start` or from `end` on are left out; self loops are dropped. With `merged`,
     all events of a (source, target) pair in a window are one edge. `context` also reads what the events of
-    an edge say besides their number.
+    an edge say besides their number. `nodes` is "hosts", "users" (edges from users to hosts) or "both".
     """
 
     manifest = log_summary(events)
@@ -80,8 +82,17 @@ def read_timeline(
             where=events,
             remedy="Choose a wider window, or start and end; one wrong clock is enough for this.",
         )
-    reader: Any = StoredEdges if isinstance(manifest, EdgeManifest) else Merger
-    merger = reader(events, first, step, windows, context=context)
+    if isinstance(manifest, EdgeManifest):
+        if nodes != "hosts":
+            raise GraphError(
+                "holds edges between hosts; users cannot be nodes any more",
+                where=events,
+                remedy="Give the events themselves (`entente ingest`).",
+            )
+        merger: Any = StoredEdges(events, first, step, windows, context=context)
+    else:
+        check_events(events, event_files(events, first, last))
+        merger = Merger(events, first, step, windows, context=context, nodes=nodes)
     edges = merger.merged(manifest, last) if merged else merger.single(manifest, last)
     return timeline_from_edges(edges, merger.hosts.array(), first, step, windows, merged=merged)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv6Address, ip_address
+
+_BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_USUAL = re.compile(rf"{_BYTE}(?:\.{_BYTE}){{3}}")
+"""An IPv4 address that is spelt as it should be."""
 
 
 def address_of(name: str) -> str | None:
@@ -10,6 +15,8 @@ def address_of(name: str) -> str | None:
     # Few names get past this, and parsing is slow.
     if ":" not in name and (name.count(".") != 3 or not name[:1].isdigit()):
         return None
+    if _USUAL.fullmatch(name):
+        return name
     try:
         found = ip_address(name.strip("[]").split("%", 1)[0])
     except ValueError:

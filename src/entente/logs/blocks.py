@@ -15,6 +15,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from entente.logs.formats.base import Delimited, JsonLines, Layout, Only
+from entente.logs.prepared import PreparedQuery, block_connection, quoted
 
 NOT_JSON = "not a JSON object"
 BLANKS = "chr(9) || chr(10) || chr(13) || ' '"
@@ -47,7 +48,9 @@ class Splitter:
     """Cuts blocks of lines into fields, for one thread."""
 
     def __init__(self) -> None:
-        self._connection: Any = None
+        self._layout: JsonLines | None = None
+        self._others: PreparedQuery | None = None
+        self._extracted: PreparedQuery | None = None
 
     def split(self, block: bytes, first_line: int, layout: Layout, encoded: Collection[str] = ()) -> RawBlock:
         """The fields of whole lines, the first of which is number `first_line`.
@@ -73,10 +76,7 @@ class Splitter:
 
     def _split_json(self, block: bytes, first_line: int, layout: JsonLines) -> RawBlock:
         """By DuckDB, whichever engine follows: what is valid JSON must not depend on the engine."""
-        import duckdb
-
-        if self._connection is None:
-            self._connection = duckdb.connect(config={"threads": 1})
+        extracted = self._queries(layout)
         lines = _line_array(block)
         numbers = np.arange(first_line, first_line + len(lines))
         filled = pc.not_equal(pc.binary_length(pc.utf8_trim_whitespace(lines)), 0)
@@ -85,48 +85,54 @@ class Splitter:
             numbers = numbers[filled.to_numpy(zero_copy_only=False)]
         left_out: dict[str, int] = {}
         if layout.only is not None:
-            other = self._other_rows(lines, layout.only)
+            assert self._others is not None
+            other = self._others(pa.table({"line": lines})).column(0).to_numpy()
             left_out = {layout.only.reason: int(other.sum())} if other.any() else {}
             lines, numbers = lines.filter(pa.array(~other)), numbers[~other]
-        table = self._extracted(lines, layout)
+        table = extracted(pa.table({"line": lines}))
         proper = table["_object"].fill_null(False).to_numpy()
         malformed = dict.fromkeys(np.flatnonzero(~proper).tolist(), NOT_JSON)
         return RawBlock(table.drop_columns("_object"), numbers, malformed, left_out)
 
-    def _other_rows(self, lines: pa.Array, only: Only) -> NDArray[np.bool_]:
-        """Lines that look like whole objects and lack a word of the wanted records; escapes may hide it."""
-        has = " AND ".join(f"contains(line, $word{i})" for i in range(len(only.words)))
-        query = f"""
-            SELECT NOT ({has}) AND NOT contains(line, '\\u')
-                AND starts_with(line, '{{') AND ends_with(line, '}}')
-            FROM raw_lines
-        """  # noqa: S608 - numbered parameters # nosec B608
-        self._connection.register("raw_lines", pa.table({"line": lines}))
-        found = self._connection.sql(query, params={f"word{i}": word for i, word in enumerate(only.words)})
-        return np.asarray(found.to_arrow_table().column(0).to_numpy(), dtype=bool)
+    def _queries(self, layout: JsonLines) -> PreparedQuery:
+        """Those of the layout, made anew where it is another one than before."""
+        if self._extracted is None or layout != self._layout:
+            self._layout = layout
+            connection = block_connection()
+            self._extracted = PreparedQuery(connection, "records", _extraction(layout))
+            if layout.only is not None:
+                self._others = PreparedQuery(connection, "raw_lines", _other_rows(layout.only))
+        return self._extracted
 
-    def _extracted(self, lines: pa.Array, layout: JsonLines) -> pa.Table:
-        """The columns of each record as text, and whether it is an object; all null where it is no JSON."""
-        envelope = layout.envelope
-        inside = "$" if envelope.text else _json_path(envelope.keys)
-        params: dict[str, Any] = {"paths": [inside + _json_path(keys)[1:] for keys in layout.paths.values()]}
-        record = "line"
-        if envelope.text:
-            record = "TRY(json_extract_string(line, $inside))"
-            params["inside"] = _json_path(envelope.keys)
-        # One pass over a document for all paths. What parses and begins with a brace is an object.
-        is_object = f"starts_with(ltrim(record, {BLANKS}), '{{') AND found IS NOT NULL"
-        if inside != "$":
-            is_object = "TRY(json_type(record, $record)) = 'OBJECT'"
-            params["record"] = inside
-        names = ", ".join(f'found[{i + 1}] AS "{name}"' for i, name in enumerate(layout.paths))
-        query = f"""
-            SELECT {is_object} AS "_object", {names}
-            FROM (SELECT record, TRY(json_extract_string(record, $paths)) AS found
-                  FROM (SELECT {record} AS record FROM raw_lines))
-        """  # noqa: S608 - column names are the format's own # nosec B608
-        self._connection.register("raw_lines", pa.table({"line": lines}))
-        return self._connection.sql(query, params=params).to_arrow_table()
+
+def _other_rows(only: Only) -> str:
+    """Lines that look like whole objects and lack a word of the wanted records; escapes may hide it."""
+    has = " AND ".join(f"contains(line, {quoted(word)})" for word in only.words)
+    return f"""
+        SELECT NOT ({has}) AND NOT contains(line, '\\u')
+            AND starts_with(line, '{{') AND ends_with(line, '}}')
+        FROM raw_lines
+    """  # noqa: S608 - words are quoted # nosec B608
+
+
+def _extraction(layout: JsonLines) -> str:
+    """The columns of each record as text, and whether it is an object; all null where it is no JSON."""
+    envelope = layout.envelope
+    inside = "$" if envelope.text else _json_path(envelope.keys)
+    paths = ", ".join(quoted(inside + _json_path(keys)[1:]) for keys in layout.paths.values())
+    record = "line"
+    if envelope.text:
+        record = f"TRY(json_extract_string(line, {quoted(_json_path(envelope.keys))}))"
+    # One pass over a document for all paths. What parses and begins with a brace is an object.
+    is_object = f"starts_with(ltrim(record, {BLANKS}), '{{') AND found IS NOT NULL"
+    if inside != "$":
+        is_object = f"TRY(json_type(record, {quoted(inside)})) = 'OBJECT'"
+    names = ", ".join(f'found[{i + 1}] AS "{name}"' for i, name in enumerate(layout.paths))
+    return f"""
+        SELECT {is_object} AS "_object", {names}
+        FROM (SELECT record, TRY(json_extract_string(record, [{paths}])) AS found
+              FROM (SELECT {record} AS record FROM records))
+    """  # noqa: S608 - paths are quoted, column names are the format's own # nosec B608
 
 
 def _json_path(keys: Sequence[str]) -> str:

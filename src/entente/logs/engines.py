@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from entente.errors import MissingExtraError, UsageError
 from entente.logs.formats.base import Table
+from entente.logs.prepared import PreparedQuery, block_connection
 
 
 def decoded(raw: pa.Table) -> pa.Table:
@@ -60,15 +61,10 @@ class DuckDB(Engine):
         return to_sql(expression, "duckdb")
 
     def __init__(self, compiled: str) -> None:
-        import duckdb
-
-        self._query = compiled
-        # Blocks are worked on side by side, so that each connection needs one thread only.
-        self._connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
+        self._query = PreparedQuery(block_connection(), "raw", compiled)
 
     def evaluate(self, raw: pa.Table) -> pa.Table:
-        self._connection.register("raw", raw)
-        return self._connection.sql(self._query).to_arrow_table()
+        return self._query(raw)
 
 
 class Polars(Engine):
@@ -99,6 +95,9 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
     except ImportError as error:
         raise NO_SPARK from error
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take whichever is on the path
+    if _on_this_machine(settings or {}):
+        # A cluster within this machine talks to itself; left alone, Spark listens on the network's address.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder: Any = SparkSession.builder.appName(name)
     for key, value in {
         "spark.ui.enabled": "false",
@@ -113,6 +112,13 @@ def spark_session(name: str, settings: Mapping[str, str] | None = None) -> Any:
         raise MissingExtraError(
             f"Spark does not start ({error})", remedy="Install a Java runtime (17 or newer) and try again."
         ) from error
+
+
+def _on_this_machine(settings: Mapping[str, str]) -> bool:
+    """Whether Spark's workers are here: as the settings say, or because nothing names a cluster."""
+    master = settings.get("spark.master", os.environ.get("MASTER", ""))
+    elsewhere = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT")
+    return master.startswith("local") or not (master or any(name in os.environ for name in elsewhere))
 
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (DuckDB, Polars)}

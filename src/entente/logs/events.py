@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from entente.errors import LogError
-from entente.logs.manifest import Manifest, ReadSource, read_manifest, write_manifest
+from entente.logs.manifest import FILES, Manifest, ReadSource, read_manifest, seal_events, write_manifest
 from entente.logs.schema import COLUMNS, DAY, REQUIRED, STORED_SCHEMA
 from entente.logs.store import (
     ENCODED_SCHEMA,
@@ -79,7 +79,7 @@ def event_files(path: Path, start: int | None = None, end: int | None = None) ->
     """The Parquet files of the days that meet [start, end), in order of day."""
     read_manifest(path)
     files = []
-    for file in path.glob("day=*/*.parquet"):
+    for file in path.glob(FILES):
         first = day_number(file.parent.name.removeprefix("day=")) * DAY
         if (start is None or first + DAY > start) and (end is None or first < end):
             files.append(file)
@@ -99,6 +99,7 @@ def write_events(
         writer.close()
         manifest = summarise(writer.written(), tuple(sources), labels=labels)
         write_manifest(directory, manifest)
+        seal_events(directory)
     return manifest
 
 

@@ -20,6 +20,8 @@ UNSET = frozenset(("", "-", "?", "null", "(null)", "none", "nan", "(empty)", "n/
 """Words, in lower case, that programs write where there is no host."""
 CASES = ("auto", "lower", "keep")
 ALL, NONE = "all", "none"
+MOST_KNOWN = 1_000_000
+"""Names whose spelling is remembered: a service meets new addresses for months."""
 IntArray = NDArray[np.int64]
 
 
@@ -98,9 +100,7 @@ class HostNames:
     ) -> tuple[pa.ChunkedArray, IntArray]:
         """The column respelt and mapped, and the rows that turn out to name no host."""
         values, codes = _encoded(column)
-        known = self._known.setdefault(spelling, {})
-        known.update({value: spelling.of(value) for value in values if value not in known})
-        names = [known[value] for value in values]
+        names = self._spelt(values, spelling)
         per_value = np.bincount(codes, minlength=len(values))
         changed = [i for i, (old, new) in enumerate(zip(values, names, strict=True)) if old != new]
         missing = np.flatnonzero(np.isin(codes, [i for i in changed if names[i] is None]))
@@ -116,6 +116,15 @@ class HostNames:
             pa.array(rows, pa.int32()), pa.array(list(places), pa.string())
         )
         return pa.chunked_array([renamed]), missing
+
+    def _spelt(self, values: list[str], spelling: Spelling) -> list[str | None]:
+        """Each name in its one spelling; what was worked out before is remembered, within bounds."""
+        known = self._known.setdefault(spelling, {})
+        if len(known) > MOST_KNOWN:
+            known = self._known[spelling] = {}
+        fresh = {value: spelling.of(value) for value in values if value not in known}
+        known.update(fresh)
+        return [known[value] for value in values]
 
     def _map(
         self,

@@ -12,7 +12,7 @@ from entente.logs.events import summarise
 from entente.logs.formats.base import Options
 from entente.logs.hosts import HostNames
 from entente.logs.leases import read_hosts
-from entente.logs.manifest import Manifest, ReadSource, total, write_manifest
+from entente.logs.manifest import Manifest, ReadSource, seal_events, total, write_manifest
 from entente.logs.pipeline import Observer, Piece, Pipeline
 from entente.logs.plan import AUTO, Job, Plan, make_plan
 from entente.logs.quarantine import Quarantine
@@ -111,6 +111,7 @@ def ingest(request: Request, observer: Observer | None = None, planned: Plan | N
             gathered.written, sources, planned.skipped, labels, gathered.words, gathered.names
         )
         write_manifest(directory, manifest)
+        seal_events(directory)
     return manifest
 
 

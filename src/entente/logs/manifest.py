@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from entente.artifacts import read_json, write_json
+from entente.artifacts import SUMS, file_sum, read_json, write_json, write_text
 from entente.errors import LogError, StorageError
 from entente.logs.schema import ADDED_SINCE, SCHEMA_VERSION
 
 MANIFEST = "_manifest.json"
+FILES = "day=*/*.parquet"
 LATER = ("unknown_labels", "names")
 """Fields that manifests of older versions lack."""
 
@@ -94,6 +95,30 @@ def total(counts: Any) -> dict[str, int]:
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     write_json(directory / MANIFEST, manifest.as_json())
+
+
+def seal_events(directory: Path) -> None:
+    """Write the checksums of all stored days beside them, as `sha256sum` does."""
+    files = sorted(directory.glob(FILES))
+    write_text(directory / SUMS, "".join(file_sum(file, directory) for file in files))
+
+
+def check_events(path: Path, files: Iterable[Path]) -> None:
+    """StorageError if one of these files of an event directory is not as it was written.
+
+    A directory of an older version has no checksums, and its files are taken as they are.
+    """
+    try:
+        recorded = set((path / SUMS).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True))
+    except FileNotFoundError:
+        return
+    for file in files:
+        if file_sum(file, path) not in recorded:
+            raise StorageError(
+                "is damaged: its checksum is not the recorded one",
+                where=file,
+                remedy="Bring it back from a copy, or run `entente ingest` again.",
+            )
 
 
 def read_manifest(path: Path) -> Manifest:

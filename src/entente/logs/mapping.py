@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
+from entente.config import read_toml
 from entente.errors import ConfigError
 from entente.logs.formats.base import UNITS
 
@@ -14,12 +14,7 @@ KEYS: dict[str, type] = {"columns": dict, "delimiter": str, "header": bool, "tim
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """A table `columns`, and optionally time_unit; of a csv log delimiter and header, of a table `day`."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot be read ({error.strerror})", where=path) from error
-    except ValueError as error:
-        raise ConfigError(f"is not valid TOML ({error})", where=path) from error
+    table = read_toml(path)
     for key, value in table.items():
         if key not in KEYS:
             raise ConfigError(f"unknown key {key!r}", where=path, remedy=f"Keys: {', '.join(KEYS)}.")

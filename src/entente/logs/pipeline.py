@@ -17,17 +17,14 @@ import pyarrow.compute as pc
 
 from entente.logs.blocks import RawBlock, Splitter, raw_columns
 from entente.logs.engines import Engine
-from entente.logs.formats.base import Delimited, Format, JsonLines, Layout, Options
+from entente.logs.formats.base import Delimited, Format, Layout, Options
 from entente.logs.manifest import total
 from entente.logs.plan import Job
 from entente.logs.projection import projection
 from entente.logs.refine import Refinement
 from entente.logs.schema import COLUMNS, ORIGIN
-from entente.logs.sources import BLOCK_BYTES, line_blocks
+from entente.logs.sources import line_blocks
 from entente.logs.store import encode
-
-LARGE_BLOCK = 4 * BLOCK_BYTES
-"""Of a log of which few rows are wanted: asking the engine costs the same for a few rows as for many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +98,7 @@ class Pipeline:
         try:
             for index, job in enumerate(self._jobs):
                 line = 1
-                size = LARGE_BLOCK if isinstance(job.layout, JsonLines) and job.layout.only else BLOCK_BYTES
-                blocks = line_blocks(job.file, self._progress, size, job.depth)
+                blocks = line_blocks(job.file, self._progress, depth=job.depth)
                 for block in until_end(blocks, job):
                     self._room.acquire()
                     if self._stop.is_set():

@@ -262,10 +262,11 @@ def _in_blocks(chunks: Chunks, file: LogFile, size: int) -> Iterator[bytes]:
             if length > LONGEST_LINE:
                 raise LogError("has a line of more than 64 MB: this is no log", where=str(file))
             continue
-        joined = b"".join(kept)
-        cut = joined.rfind(b"\n") + 1
-        yield joined[:cut]
-        kept, length, whole = [joined[cut:]], len(joined) - cut, False
-    rest = b"".join(kept)
-    if rest:
-        yield rest if rest.endswith(b"\n") else rest + b"\n"
+        last = next(place for place in range(len(kept) - 1, -1, -1) if b"\n" in kept[place])
+        cut = kept[last].rfind(b"\n") + 1
+        rest = [kept[last][cut:], *kept[last + 1 :]]
+        kept[last:] = [kept[last][:cut]]
+        yield b"".join(kept)
+        kept, length, whole = rest, sum(map(len, rest)), False
+    if end := b"".join(kept):
+        yield end if end.endswith(b"\n") else end + b"\n"

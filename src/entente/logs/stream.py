@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from entente.errors import LogError
@@ -13,6 +17,9 @@ from entente.logs.plan import AUTO
 from entente.logs.refine import Refinement
 
 HEAD_LINES = 200
+WORKERS = min(4, os.cpu_count() or 1)
+LEAST = 1 << 20
+"""Bytes that are worth a worker of their own."""
 
 
 @dataclass(slots=True)
@@ -25,7 +32,7 @@ class _Log:
 
 
 class LineReader:
-    """Reads blocks of whole lines of any number of logs, in one thread.
+    """Reads blocks of whole lines of any number of logs, large ones by several workers.
 
     Which format a log has is decided once, by its first lines. A log that holds no events (a dns.log among
     Zeek's) is read as nothing, with its reason.
@@ -34,11 +41,13 @@ class LineReader:
     def __init__(self, format: str, options: Options, refinement: Refinement) -> None:
         self._format = format
         self._options = options
-        self._reader = BlockReader(DuckDB, options, refinement)
+        self._refinement = refinement
+        self._mine = threading.local()
+        self._pool = ThreadPoolExecutor(WORKERS)
         self._logs: dict[str, _Log] = {}
 
-    def read(self, log: str, head: bytes, block: bytes, first: int) -> Piece | str:
-        """What became of the lines, or why the log is not read; LogError where its format is unknown.
+    def read(self, log: str, head: bytes, block: bytes, first: int) -> list[Piece] | str:
+        """What became of the lines, in order, or why the log is not read; LogError if its format is unknown.
 
         `head` are the log's first lines where `block` does not begin with them.
         """
@@ -46,9 +55,22 @@ class LineReader:
         if known is None or (first == 1 and not head):  # a new log, or a new one under an old name
             known = self._recognise(log, head or block)
             self._logs[log] = known
-        if known.format is None or known.layout is None:
+        format, layout = known.format, known.layout
+        if format is None or layout is None:
             return known.reason
-        return self._reader.read(known.format, known.layout, block, first, log)
+
+        def work(part: tuple[bytes, int]) -> Piece:
+            return self._reader().read(format, layout, *part, log)
+
+        parts = list(_cut(block, first))
+        return [work(part) for part in parts] if len(parts) == 1 else list(self._pool.map(work, parts))
+
+    def _reader(self) -> BlockReader:
+        """This thread's own."""
+        found: BlockReader | None = getattr(self._mine, "reader", None)
+        if found is None:
+            found = self._mine.reader = BlockReader(DuckDB, self._options, self._refinement)
+        return found
 
     def _recognise(self, log: str, start: bytes) -> _Log:
         lines = start[: 1 << 16].decode("utf-8", "replace").splitlines()[:HEAD_LINES]
@@ -68,3 +90,14 @@ class LineReader:
         if isinstance(layout, Skip):
             return _Log(None, None, layout.reason)
         return _Log(wanted, layout, "")
+
+
+def _cut(block: bytes, first: int) -> Iterator[tuple[bytes, int]]:
+    """Whole lines in parts of about the same size, one per worker, each with the number of its first line."""
+    size = max(LEAST, -(-len(block) // WORKERS))
+    start = 0
+    while start < len(block):
+        end = block.find(b"\n", start + size - 1) + 1 or len(block)
+        part = block[start:end]
+        yield part, first
+        start, first = end, first + part.count(b"\n")

@@ -25,8 +25,8 @@ class TableEngine(ABC):
     name: ClassVar[str]
     dialect: ClassVar[str]
     """Of the SQL."""
-    unnest: ClassVar[bool] = True
-    """Whether rows are multiplied by unnesting a list, which reads the table once; else by a union."""
+    here: ClassVar[bool] = True
+    """Whether it works in this process, where what it gives need not be small."""
 
     source: Table
     """The table, for expressions."""
@@ -62,12 +62,12 @@ class DuckDBTables(TableEngine):
         try:
             self._connection.sql(
                 # The names of the files are quoted above.
-                f"CREATE VIEW {SOURCE} AS SELECT * FROM read_parquet([{files}], "  # noqa: S608
+                f"CREATE VIEW {SOURCE} AS SELECT * FROM read_parquet([{files}], "  # noqa: S608 # nosec B608
                 "hive_partitioning = true, hive_types_autocast = false)"
             )
         except duckdb.Error as error:
             raise _unreadable(table, error) from error
-        reader = self._connection.sql(f"SELECT * FROM {SOURCE} LIMIT 0").to_arrow_table()  # noqa: S608
+        reader = self._connection.sql(f"SELECT * FROM {SOURCE} LIMIT 0").to_arrow_table()  # noqa: S608 # nosec B608
         self.source = ibis.table(ibis.Schema.from_pyarrow(reader.schema), name=SOURCE)
 
     def _run(self, expression: Table) -> pa.Table:
@@ -77,7 +77,6 @@ class DuckDBTables(TableEngine):
 class PolarsTables(TableEngine):
     name = "polars"
     dialect = "polars"
-    unnest = False
 
     def __init__(self, table: str, settings: dict[str, str]) -> None:
         super().__init__(table)
@@ -103,6 +102,7 @@ class Spark(TableEngine):
 
     name = "spark"
     dialect = "pyspark"
+    here = False
 
     def __init__(self, table: str, settings: dict[str, str]) -> None:
         super().__init__(table)
@@ -112,7 +112,9 @@ class Spark(TableEngine):
         plain = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
         self._session = spark_session("entente edges", {**plain, **settings})
         try:
-            frame = self._session.read.parquet(table) if _is_folder(table) else self._session.table(table)
+            # As the others do: a folder may hold files that are no Parquet, an event directory its checksums.
+            files = self._session.read.option("pathGlobFilter", "*.parquet")
+            frame = files.parquet(table) if _is_folder(table) else self._session.table(table)
         except Exception as error:  # py4j raises what the Java side says, under many names
             raise _unreadable(table, error) from error
         frame.createOrReplaceTempView(SOURCE)
@@ -146,7 +148,7 @@ class ClickHouse(TableEngine):
             self._session.query(f"SET {key} = {_quoted(value)}")
         where = table if not Path(table).is_dir() else f"{table.rstrip('/')}/**/*.parquet"
         try:
-            self._session.query(f"CREATE VIEW {SOURCE} AS SELECT * FROM file({_quoted(where)}, Parquet)")  # noqa: S608
+            self._session.query(f"CREATE VIEW {SOURCE} AS SELECT * FROM file({_quoted(where)}, Parquet)")  # noqa: S608 # nosec B608
             described = self._arrow(f"DESCRIBE TABLE {SOURCE}")
         except RuntimeError as error:
             raise _unreadable(table, error) from error
@@ -164,6 +166,8 @@ class ClickHouse(TableEngine):
 
 class Server(TableEngine):
     """A table of a ClickHouse or Trino server, by Ibis's own client: scheme://user@host:port/database/table."""
+
+    here = False
 
     def __init__(self, table: str, settings: dict[str, str]) -> None:
         super().__init__(table)
@@ -212,6 +216,7 @@ def opened_table(engine: str, table: str, settings: dict[str, str]) -> TableEngi
         raise UsageError(
             f"{table!r} is no Trino table", remedy="Name it as trino://user@host:port/catalog/schema/table."
         )
+    _refuse_table_log(table)
     made: Any = kind
     opened: TableEngine = made(table, settings)
     return opened
@@ -231,6 +236,17 @@ def parquet_files(table: str) -> list[str]:
     if not found:
         raise LogError("leads to no Parquet file", where=table, remedy="Name a folder, a file or a glob.")
     return found
+
+
+def _refuse_table_log(table: str) -> None:
+    """Iceberg and Delta keep former files beside those that count: reading all would count rows twice."""
+    for log, kind in (("metadata/*.metadata.json", "Iceberg"), ("_delta_log/*.json", "Delta")):
+        if Path(table).is_dir() and any(Path(table).glob(log)):
+            raise UsageError(
+                f"is {kind}'s: its folder also holds files that no longer count",
+                where=table,
+                remedy="Ask spark or trino for it, by its name in their catalogue.",
+            )
 
 
 def _is_folder(table: str) -> bool:

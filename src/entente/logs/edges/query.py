@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from entente.errors import UsageError
-from entente.logs.edges.schema import EDGE_SCHEMA, KEYS, LISTED, PORT_DIGITS, TOP, places
+from entente.logs.edges.ranking import ranked
+from entente.logs.edges.schema import EDGE_SCHEMA, KEYS, LISTED, PORT_DIGITS, TOP, nothing_listed, places
 from entente.logs.formats.base import Column, Table
 from entente.logs.formats.expressions import null, only
 from entente.logs.formats.expressions import outcome as outcome_of
@@ -22,7 +23,12 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 MOST = 10**15
 """More events than an edge can have: counts are subtracted from it, so that text sorts by them."""
 COUNT_DIGITS = 15
-SUMS = ("bytes", "bytes_known", "failures", "outcomes")
+MEASURES = {
+    "label": ("label",),
+    "bytes": ("bytes", "bytes_known"),
+    "outcome": ("failures", "outcomes"),
+}
+"""Event column -> what is kept of it per edge, where the table has the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +80,19 @@ class Span:
 class EdgeQuery:
     """Expressions over a table of events.
 
-    With `unnest` rows are multiplied by unnesting a list, which reads the table once; else by a union.
+    An engine `here`, in this process, counts combinations of values; the most frequent ones are found from
+    them, in a third of the time; another one finds them itself, so that only they travel.
     """
 
-    def __init__(self, source: Table, mapping: TableMapping, *, unnest: bool = True) -> None:
+    def __init__(self, source: Table, mapping: TableMapping, *, here: bool = False) -> None:
         self._source = source
         self._columns = mapping.found(dict(source.schema().items()))
         self._mapping = mapping
-        self._unnest = unnest
+        self._here = here
         self._listed = [name for name in LISTED if name in self._columns]
+        self._measures = [
+            name for column, names in MEASURES.items() if column in self._columns for name in names
+        ]
 
     def extent(self, start: int | None = None, end: int | None = None) -> Table:
         """One row: first and last time of the rows in [start, end) that can be events, and their number."""
@@ -95,30 +105,26 @@ class EdgeQuery:
         return rows.aggregate(first=rows.time.min(), last=rows.time.max(), rows=rows.count())
 
     def edges(self, span: Span) -> Table:
-        """One row per edge, with columns that `finished` understands."""
-        events = self._events(span)
-        sums = {name: events[name].sum().cast("int64") for name in SUMS}
-        once = events.group_by(*KEYS, *self._listed).aggregate(
-            count=events.count(),
-            time=events.time.min(),
-            last_time=events.last_time.max(),
-            label=events.label.max(),
-            **sums,
-        )
+        """The edges as `finished` understands them."""
+        once = self._combinations(span)
+        if self._here:
+            return once
         rows = self._copied(once)
         counted = rows.group_by(*KEYS, "place", "value").aggregate(
             count=rows["count"].sum().cast("int64"),
             time=rows.time.min(),
             last_time=rows.last_time.max(),
-            label=rows.label.max(),
-            **{name: rows[name].sum().cast("int64") for name in SUMS},
+            **{
+                name: rows.label.max() if name == "label" else rows[name].sum().cast("int64")
+                for name in self._measures
+            },
         )
         ranked = counted.mutate(
             entry=(MOST - counted["count"]).cast("string").lpad(COUNT_DIGITS, "0") + counted.value
         )
         own = ranked.place == 0
         found: dict[str, Column] = {
-            name: ranked[name].max(where=own) for name in ("count", "time", "last_time", "label", *SUMS)
+            name: ranked[name].max(where=own) for name in ("count", "time", "last_time", *self._measures)
         }
         for place, name in enumerate(self._listed, 1):
             here = ranked.place == place
@@ -131,28 +137,49 @@ class EdgeQuery:
             else edges
         )
 
+    def finished(self, raw: pa.Table) -> pa.Table:
+        """What an engine gave for `edges` -> rows of EDGE_SCHEMA, sorted: the same for every engine."""
+        return ranked(raw) if self._here else _finished(raw)
+
+    def _combinations(self, span: Span) -> Table:
+        """One row per edge and combination of listed values."""
+        events = self._events(span)
+        measures: dict[str, Column] = {}
+        if "label" in self._columns:
+            measures["label"] = events.label.max()
+        if "bytes" in self._columns:
+            measures |= {"bytes": events.bytes.sum(), "bytes_known": events.count(where=events.has_bytes)}
+        if (
+            "outcome" in self._columns
+        ):  # counts: the sum of a case is twice as wide and twice as slow in DuckDB
+            measures["failures"] = events.count(where=events.failed)
+            measures["outcomes"] = events.count(where=events.has_outcome)
+        return events.group_by(*KEYS, *self._listed).aggregate(
+            count=events.count(), time=events.time.min(), last_time=events.last_time.max(), **measures
+        )
+
     def _events(self, span: Span) -> Table:
         """The events of the span with their window, nothing null but the listed columns."""
-        import ibis
-
         table = self._source.filter(*self._within(span.start, span.end))
 
         def column(name: str) -> Column | None:
             return table[self._columns[name]] if name in self._columns else None
 
-        zero = ibis.literal(0, "int64")
         amount, outcome, label = column("bytes"), column("outcome"), column("label")
-        if outcome is not None and not outcome.type().is_boolean():
-            outcome = outcome_of(outcome.cast("string"))
+        measured: dict[str, Column] = {}
+        if label is not None:
+            measured["label"] = label.cast("int64").fill_null(-1)
+        if amount is not None:
+            measured |= {"bytes": amount.cast("int64").fill_null(0), "has_bytes": amount.notnull()}
+        if outcome is not None:
+            if not outcome.type().is_boolean():
+                outcome = outcome_of(outcome.cast("string"))
+            measured |= {"failed": ~outcome.fill_null(True), "has_outcome": outcome.notnull()}
         rows = table.select(
             time=self._time(table),
             src=table[self._columns["src"]].cast("string"),
             dst=table[self._columns["dst"]].cast("string"),
-            bytes=zero if amount is None else amount.cast("int64").fill_null(0),
-            bytes_known=zero if amount is None else amount.notnull().cast("int64"),
-            failures=zero if outcome is None else ibis.ifelse(outcome.fill_null(True), 0, 1).cast("int64"),
-            outcomes=zero if outcome is None else outcome.notnull().cast("int64"),
-            label=(ibis.literal(-1, "int64") if label is None else label.cast("int64").fill_null(-1)),
+            **measured,
             **{name: _listed(name, table[self._columns[name]]) for name in self._listed},
         )
         rows = _proper(rows)
@@ -163,13 +190,7 @@ class EdgeQuery:
         """Each row once for itself (place 0), and once per listed column with its value."""
         import ibis
 
-        kept = (*KEYS, "count", "time", "last_time", "label", *SUMS)
-        if not self._unnest:
-            parts = [once.select(*kept, place=ibis.literal(0, "int64"), value=ibis.literal(""))]
-            for place, name in enumerate(self._listed, 1):
-                known = once.filter(once[name].notnull())
-                parts.append(known.select(*kept, place=ibis.literal(place, "int64"), value=known[name]))
-            return ibis.union(*parts) if len(parts) > 1 else parts[0]
+        kept = (*KEYS, "count", "time", "last_time", *self._measures)
         numbers = ibis.range(0, len(self._listed) + 1).unnest().name("place").as_table()
         rows = once.cross_join(numbers)
         cases = [(rows.place == place, rows[name]) for place, name in enumerate(self._listed, 1)]
@@ -238,14 +259,21 @@ def _listed(name: str, column: Column) -> Column:
     return only(text, text != "")
 
 
-def finished(raw: pa.Table) -> pa.Table:
-    """What an engine gave for `EdgeQuery.edges` -> rows of EDGE_SCHEMA, sorted: the same for every engine."""
+def _finished(raw: pa.Table) -> pa.Table:
+    """One row per edge with lists of its most frequent values -> rows of EDGE_SCHEMA, sorted."""
     raw = raw.sort_by([(name, "ascending") for name in KEYS])
     columns: dict[str, Any] = {name: raw[name] for name in (*KEYS, "count", "time", "last_time")}
     unset = pa.scalar(None, pa.int64())
-    columns["bytes"] = pc.if_else(pc.greater(raw["bytes_known"], 0), raw["bytes"].cast(pa.int64()), unset)
-    columns["failures"] = pc.if_else(pc.greater(raw["outcomes"], 0), raw["failures"].cast(pa.int64()), unset)
-    columns["label"] = pc.if_else(pc.greater_equal(raw["label"], 0), raw["label"].cast(pa.int64()), unset)
+    for name, known, least in (
+        ("label", "label", 0),
+        ("bytes", "bytes_known", 1),
+        ("failures", "outcomes", 1),
+    ):
+        if name in raw.column_names:
+            there = pc.greater_equal(raw[known], least)
+            columns[name] = pc.if_else(there, raw[name].cast(pa.int64()), unset)
+        else:
+            columns[name] = pa.nulls(raw.num_rows, pa.int64())
     for name in LISTED:
         columns |= _unfolded(name, raw)
     fields = [(columns[field.name], field) for field in EDGE_SCHEMA]
@@ -258,18 +286,14 @@ def _as(column: Any, kind: pa.DataType) -> Any:
 
 def _unfolded(name: str, raw: pa.Table) -> dict[str, Any]:
     """Lists of counts and values -> a column for each."""
-    rows = raw.num_rows
     if name not in raw.column_names:
-        found: dict[str, Any] = {f"{name}_distinct": pa.repeat(pa.scalar(0, pa.int32()), rows)}
-        for value, count in places(name):
-            found |= {value: pa.nulls(rows, EDGE_SCHEMA.field(value).type), count: pa.nulls(rows, pa.int64())}
-        return found
+        return nothing_listed(name, raw.num_rows)
     lists = raw[name].combine_chunks()
     lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
     entries = lists.flatten().cast(pa.string())
     starts = lengths.cumsum() - lengths
-    found = {f"{name}_distinct": raw[f"{name}_distinct"].cast(pa.int32())}
+    found: dict[str, Any] = {f"{name}_distinct": raw[f"{name}_distinct"].cast(pa.int32())}
     for rank, (value, count) in enumerate(places(name)):
         chosen = pa.array(starts + rank, pa.int64(), mask=lengths <= rank)
         entry = entries.take(chosen)

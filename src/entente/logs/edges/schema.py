@@ -47,3 +47,11 @@ EDGE_SCHEMA = pa.schema(
 """The columns of an edge file, its rows sorted by KEYS. `user_1` is the most frequent user, `user_1_count` in
 how many events it stands, `user_distinct` how many users there are; ties go by name, of ports by number."""
 NAMES = tuple(field.name for field in EDGE_SCHEMA if field.type == pa.string())
+
+
+def nothing_listed(name: str, edges: int) -> dict[str, pa.Array]:
+    """The columns of a listed value that no event has."""
+    found = {f"{name}_distinct": pa.repeat(pa.scalar(0, pa.int32()), edges)}
+    for value, count in places(name):
+        found |= {value: pa.nulls(edges, EDGE_SCHEMA.field(value).type), count: pa.nulls(edges, pa.int64())}
+    return found

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from entente.artifacts import read_json, write_json
 from entente.errors import LogError, StorageError, UsageError
 from entente.logs.edges.engines import TableEngine
-from entente.logs.edges.query import EdgeQuery, Span, TableMapping, finished
+from entente.logs.edges.query import EdgeQuery, Span, TableMapping
 from entente.logs.edges.schema import NAMES
 from entente.logs.schema import DAY
 from entente.logs.store import MOST_DAYS, day_name, time_text
@@ -127,7 +127,7 @@ def write_edges(
     last window is a file of its own and is asked for anew next time: more events of it may have come.
     """
     out, width = request.out, request.width
-    query = EdgeQuery(engine.source, request.mapping, unnest=engine.unnest)
+    query = EdgeQuery(engine.source, request.mapping, here=engine.here)
     manifest = _former(out, width)
     done = manifest.files[-1].start if manifest is not None and manifest.files else None
     first, last = _extent(engine, query, request, done)
@@ -142,7 +142,7 @@ def write_edges(
     begin = first // width * width if done is None else done
     stop = -(-(last + 1) // width) * width
     for span in spans(begin, stop, width, request.at_once):
-        table = finished(engine.rows(query.edges(span)))
+        table = query.finished(engine.rows(query.edges(span)))
         file = _write(out, span, table)
         manifest = replace(manifest, files=(*manifest.files, file))
         write_json(out / MANIFEST, {**asdict(manifest)})

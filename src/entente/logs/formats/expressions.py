@@ -36,8 +36,15 @@ def null(kind: str = "string") -> Column:
 
 def text(column: Column, *unset: str) -> Column:
     """Without blanks around it; null where it is empty or one of `unset`."""
-    stripped = column.strip()
-    return only(stripped, ~stripped.isin(["", *unset]))
+    bare = stripped(column)
+    return only(bare, ~bare.isin(["", *unset]))
+
+
+def stripped(column: Column) -> Column:
+    """Without blanks around it. Looking for them takes a quarter of the time of cutting them off."""
+    import ibis
+
+    return ibis.ifelse((column < "!") | (column.right(1) < "!"), column.strip(), column)
 
 
 def only(value: Column, where: Column) -> Column:
@@ -45,6 +52,13 @@ def only(value: Column, where: Column) -> Column:
     import ibis
 
     return ibis.ifelse(where, value, null(str(value.type())))
+
+
+def replaced(column: Column, where: Column, pattern: str, by: str) -> Column:
+    """What fits the pattern replaced, where the condition, cheaper to test, says that it may occur."""
+    import ibis
+
+    return ibis.ifelse(where, column.re_replace(pattern, by), column)
 
 
 def first_of(*columns: Column) -> Column:
@@ -73,7 +87,7 @@ def port(column: Column) -> Column:
 
 
 def epoch(column: Column, unit: str = "s") -> Column:
-    """Seconds (or ms, us, ns) since 1970, possibly with decimals -> microseconds; auto = by magnitude."""
+    """Seconds (or ms, us, ns) since 1970, possibly with decimals -> microseconds."""
     import ibis
 
     if unit == "ns":
@@ -84,8 +98,6 @@ def epoch(column: Column, unit: str = "s") -> Column:
         )
     if unit == "us":
         return whole(column)
-    if unit == "auto":
-        return _epoch_by_length(column)
     places, integer = PLACES[unit], DECIMAL[unit]
     number = only(column, column.re_search(rf"^-?{integer}([.][0-9]{{1,18}})?$"))
     units = number.re_extract(f"^-?({integer})", 1).try_cast("int64")
@@ -94,22 +106,28 @@ def epoch(column: Column, unit: str = "s") -> Column:
     return ibis.ifelse(number.startswith("-"), -parts, parts)
 
 
-def _epoch_by_length(column: Column) -> Column:
-    """Up to 11 digits before the point are seconds (until the year 5138), 14 ms, 17 us, 19 ns."""
+def _by_length(rows: Table) -> Table:
+    """`rows` with `_number`: `_text` since 1970 in microseconds, by the digits before its point.
+
+    Up to 11 are seconds (until the year 5138), 14 ms, 17 us, 19 ns.
+    """
     import ibis
 
-    number = only(column, column.re_search("^-?[0-9]{1,19}([.][0-9]{1,18})?$"))
-    integer = number.re_extract("^-?([0-9]+)", 1)
-    length = integer.length()
-    units = integer.try_cast("int64")
-    decimals = ibis.coalesce(number.re_extract("[.]([0-9]+)$", 1), "") + "0000000"
-    parts = ibis.cases(
-        (length <= 11, _scaled(only(units, length <= 11), decimals, 6)),
-        (length <= 14, _scaled(only(units, length <= 14), decimals, 3)),
-        (length <= 17, units),
-        else_=integer.re_extract("^([0-9]+)[0-9]{3}$", 1).try_cast("int64"),
+    rows = rows.mutate(_plain=only(rows._text, rows._text.re_search("^-?[0-9]{1,19}([.][0-9]{1,18})?$")))
+    rows = rows.mutate(
+        _integer=rows._plain.re_extract("^-?([0-9]+)", 1),
+        _decimals=ibis.coalesce(rows._plain.re_extract("[.]([0-9]+)$", 1), "") + "0000000",
     )
-    return ibis.ifelse(number.startswith("-"), -parts, parts)
+    rows = rows.mutate(_places=rows._integer.length(), _units=rows._integer.try_cast("int64"))
+    places, units = rows._places, rows._units
+    parts = ibis.cases(
+        (places <= 11, _scaled(only(units, places <= 11), rows._decimals, 6)),
+        (places <= 14, _scaled(only(units, places <= 14), rows._decimals, 3)),
+        (places <= 17, units),
+        else_=rows._integer.re_extract("^([0-9]+)[0-9]{3}$", 1).try_cast("int64"),
+    )
+    rows = rows.mutate(_parts=parts)
+    return rows.mutate(_number=ibis.ifelse(rows._plain.startswith("-"), -rows._parts, rows._parts))
 
 
 def _scaled(units: Column, decimals: Column, places: int) -> Column:
@@ -120,9 +138,9 @@ def _scaled(units: Column, decimals: Column, places: int) -> Column:
 def with_time(rows: Table, column: Column, unit: str | None = None) -> Table:
     """`rows` with two more columns: `time` in microseconds, and `local`, true where no zone was given.
 
-    `column` is an ISO 8601 time or alike; with a `unit` it may also be a number since 1970. Built in
-    steps, each a projection over the one before, because an engine evaluates an expression as often as
-    it is written down.
+    `column` is an ISO 8601 time or alike; with a `unit` it may also be a number since 1970, of a unit that
+    its length tells where that is auto. Built in steps, each a projection over the one before, because an
+    engine evaluates an expression as often as it is written down.
     """
     import ibis
 
@@ -142,10 +160,11 @@ def with_time(rows: Table, column: Column, unit: str | None = None) -> Table:
             f"_{name}": value.substr(start, length).try_cast("int64")
             for name, (start, length) in parts.items()
         },
-        _digits=ibis.coalesce(value.re_extract("[.,]([0-9]{1,9})", 1), "") + "000000",
-        _zone=ibis.coalesce(value.substr(19, 20).re_extract("([+-][0-9]{2}:?[0-9]{2})$", 1), "").replace(
-            ":", ""
-        ),
+        # From the beginning on: what is looked for anywhere takes twice the time.
+        _digits=ibis.coalesce(value.substr(19).re_extract("^[.,]([0-9]{1,9})", 1), "") + "000000",
+        _zone=ibis.coalesce(
+            value.substr(19).re_extract("^[.,]?[0-9]* ?([+-][0-9]{2}:?[0-9]{2})$", 1), ""
+        ).replace(":", ""),
     )
     year, month, zone = rows._year, rows._month, rows._zone
     minutes = zone.substr(1, 2).try_cast("int64") * 60 + zone.substr(3, 2).try_cast("int64")
@@ -176,14 +195,18 @@ def with_time(rows: Table, column: Column, unit: str | None = None) -> Table:
     )
     clock = rows._hour * 3_600 + rows._minute * 60 + rows._second - rows._offset * 60
     micros = only((rows._days * 86_400 + clock) * 1_000_000 + rows._fraction, rows._sane)
-    return rows.mutate(time=micros if unit is None else first_of(epoch(rows._text, unit), micros))
+    rows = rows.mutate(_moment=micros)
+    if unit is None:
+        return rows.mutate(time=rows._moment)
+    rows = _by_length(rows) if unit == "auto" else rows.mutate(_number=epoch(rows._text, unit))
+    return rows.mutate(time=first_of(rows._number, rows._moment))
 
 
 def label(column: Column) -> Column:
     """Words and numbers for malicious and benign -> 1, 0 or null."""
     import ibis
 
-    word = column.strip().lower()
+    word = stripped(column).lower()
     return ibis.cases(
         (word.isin(["1", "true", "malicious", "attack", "pivoting", "yes"]), 1),
         (word.isin(["0", "false", "benign", "normal", "background", "no"]), 0),
@@ -195,7 +218,7 @@ def outcome(column: Column) -> Column:
     """Words for success and failure -> true, false or null."""
     import ibis
 
-    word = column.strip().lower()
+    word = stripped(column).lower()
     return ibis.cases(
         (word.isin(["1", "true", "t", "success", "succeeded", "ok", "yes", "accept", "allowed"]), True),
         (word.isin(["0", "false", "f", "failure", "fail", "failed", "no", "reject", "denied"]), False),

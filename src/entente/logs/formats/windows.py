@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from entente.logs.formats.base import Column, Event, Format, Head, JsonLines, Options, Table
-from entente.logs.formats.expressions import first_of, logon, null, only, port, text, with_time
+from entente.logs.formats.expressions import first_of, logon, null, only, port, replaced, text, with_time
 
 LOGONS = ("4624", "4625", "4648", "4768", "4769", "4771", "4776")
 DATA: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -100,7 +100,10 @@ class Windows(Format):
         moment = first_of(rows.utc, rows.clock)
         # PowerShell writes /Date(1596729374123)/.
         moment = first_of(moment.re_extract(r"^/Date[(]([0-9]+)", 1).nullif(""), moment)
-        rows = with_time(rows, moment.re_replace(r"([.][0-9]{6})[0-9]+", r"\1"), "auto")
+        rows = rows.mutate(moment=moment)
+        # Up to 26 characters are an ISO time of at most six decimals.
+        longer = (rows.moment.length() > 26) | ~rows.moment.contains("T")
+        rows = with_time(rows, replaced(rows.moment, longer, r"([.][0-9]{6})[0-9]+", r"\1"), "auto")
         # New names differ from old ones in more than case: to SQL engines Workstation is workstation.
         rows = rows.mutate(
             address=_address(rows.IpAddress),
@@ -140,7 +143,7 @@ class Windows(Format):
             other=rows.id.notnull() & ~(rows.listed | rows.connection | rows.process),
             ntlm=(rows.id == "4776") | rows.AuthenticationPackageName.fill_null("").contains("NTLM"),
             # Tickets name the realm too, logons do not.
-            account=text(rows.TargetUserName, "-").re_replace("@.*$", ""),
+            account=replaced(text(rows.TargetUserName, "-"), rows.TargetUserName.contains("@"), "@.*$", ""),
         )
         return Event(
             rows=rows,
@@ -203,11 +206,12 @@ def _filtered(rows: Table, options: Options) -> Column:
 
 def _address(column: Column) -> Column:
     """An IPv4 address instead of its IPv6-mapped form, without the interface; null if it names no host."""
-    bare = column.lower().re_replace("^::ffff:", "").re_replace("%.*$", "")
+    bare = replaced(column.lower(), column.startswith("::"), "^::ffff:", "")
+    bare = replaced(bare, column.contains("%"), "%.*$", "")
     return only(bare, ~bare.isin(NOWHERE))
 
 
 def _host(column: Column) -> Column:
     """Lower case, without leading backslashes; null if it names no host."""
-    bare = column.lower().re_replace(r"^\\+", "")
-    return only(bare.re_replace("^::ffff:", ""), ~bare.isin(NOWHERE))
+    bare = replaced(column.lower(), column.startswith("\\"), r"^\\+", "")
+    return only(replaced(bare, bare.startswith("::"), "^::ffff:", ""), ~bare.isin(NOWHERE))

@@ -118,32 +118,45 @@ class Zeek(Format):
     def event(self, raw: Table, options: Options) -> Event:
         import ibis
 
-        def value(rows: Table, *names: str) -> Column:
-            return text(either(rows, *names), *UNSET)
+        def value(*names: str) -> Column:
+            return text(either(raw, *names), *UNSET)
 
-        rows = raw.mutate(_log=_log(raw) if "@stream" in raw.columns else raw[NAMED])
-        rows = with_time(rows, rows.ts, "auto")
-        client = value(rows, "client").re_replace("/[^/]*$", "")
+        # Only what is needed goes on: planning a query takes time for every column of every step.
+        rows = raw.select(
+            _log=_log(raw) if "@stream" in raw.columns else raw[NAMED],
+            _ts=raw.ts,
+            _src=value("id.orig_h", "id_orig_h", "id/orig_h"),
+            _dst=value("id.resp_h", "id_resp_h", "id/resp_h"),
+            _port=value("id.resp_p", "id_resp_p", "id/resp_p"),
+            _user=value("username"),
+            _client=value("client"),
+            _service=value("service"),
+            _proto=value("proto"),
+            _sent=value("orig_bytes"),
+            _got=value("resp_bytes"),
+            _success=value("success", "auth_success"),
+            _state=value("conn_state"),
+            _label=either(raw, "label"),
+        )
+        rows = with_time(rows, rows._ts, "auto")
+        client = rows._client.re_replace("/[^/]*$", "")
         return Event(
             rows=rows,
             time=rows.time,
-            src=value(rows, "id.orig_h", "id_orig_h", "id/orig_h").lower(),
-            dst=value(rows, "id.resp_h", "id_resp_h", "id/resp_h").lower(),
+            src=rows._src.lower(),
+            dst=rows._dst.lower(),
             # Kerberos adds the realm, ntlm does not; neither tells case apart.
-            user=first_of(value(rows, "username"), only(client, rows._log == "kerberos")).lower(),
+            user=first_of(rows._user, only(client, rows._log == "kerberos")).lower(),
             kind=ibis.ifelse(
                 rows._log.isin([log for log in LOGS if log != "conn"]),
                 rows._log,
-                first_of(value(rows, "service"), value(rows, "proto")),
+                first_of(rows._service, rows._proto),
             ),
-            port=port(value(rows, "id.resp_p", "id_resp_p", "id/resp_p")),
-            bytes=added(whole(value(rows, "orig_bytes")), whole(value(rows, "resp_bytes"))),
-            outcome=first_of(
-                outcome(value(rows, "success", "auth_success")),
-                _connected(value(rows, "conn_state"), value(rows, "proto")),
-            ),
-            label=_label(either(rows, "label")),
-            word=text(either(rows, "label"), *UNSET),
+            port=port(rows._port),
+            bytes=added(whole(rows._sent), whole(rows._got)),
+            outcome=first_of(outcome(rows._success), _connected(rows._state, rows._proto)),
+            label=_label(rows._label),
+            word=text(rows._label, *UNSET),
             filtered=_unwanted(rows._log),
             local=rows.local,
         )
