@@ -192,11 +192,10 @@ def test_a_rule_refuses_weights_and_a_foreign_state() -> None:
 
 def test_habits_validate_above_chance() -> None:
     graph = random_graph(0, nodes=30, windows=1, edges=60)
-    joined = replace(
-        graph,
-        offsets=np.arange(11) * graph.num_edges,
-        **{name: np.tile(getattr(graph, name), 10) for name in ("src", "dst", "time", "weight")},
-    )
+    tenfold: dict[str, Any] = {
+        name: np.tile(getattr(graph, name), 10) for name in ("src", "dst", "time", "weight")
+    }
+    joined = replace(graph, offsets=np.arange(11) * graph.num_edges, **tenfold)
     found = rule("pair-frequency").validate(joined, np.random.default_rng(0))
     assert found.ap > 0.95
     assert found.auc > 0.95

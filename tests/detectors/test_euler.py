@@ -160,8 +160,8 @@ def test_fixed_identities_are_the_same_everywhere_and_never_sent() -> None:
     assert not any(graph.table_size in array.shape for array in here.weights().values())
     here.train(graph, 3, np.random.default_rng(0))
     there.load_weights(here.weights())
-    scores = [d.score(graph, d.initial_state(graph))[0] for d in (here, there)]
-    assert np.array_equal(*scores)
+    first, second = (d.score(graph, d.initial_state(graph))[0] for d in (here, there))
+    assert np.array_equal(first, second)
     assert here.module.encoder.first.map.weight.norm(dim=1).numpy() == pytest.approx(1.0)
 
 
@@ -183,4 +183,4 @@ def test_training_on_a_gpu_ends_close_to_that_on_the_processor(name: str) -> Non
         one = create(detector_options({"name": name, "device": device}), shape, 1)
         one.train(graph, 1, np.random.default_rng(1))
         found.append(one.score(graph, one.initial_state(graph))[0])
-    np.testing.assert_allclose(*found, atol=1e-3)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)

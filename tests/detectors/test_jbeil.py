@@ -138,3 +138,17 @@ def test_events_of_a_merged_graph_are_taken_in_order_of_time() -> None:
     plain, _ = one.score(graph, one.initial_state(graph))
     found, _ = one.score(shuffled, one.initial_state(graph))
     np.testing.assert_allclose(found, plain[order], atol=1e-6)
+
+
+def test_an_optimiser_that_has_not_met_all_weights_yet_can_be_taken_up_again() -> None:
+    """No memory is updated in a first batch, so that Adam knows nothing of the GRU."""
+    graph = habits(events=40)
+    first, second = (detector(batch=200) for _ in range(2))
+    first.train(graph, 1, np.random.default_rng(0))
+    state = first.optimiser_state()
+    assert not any("memory.cell" in name for name in state)
+    second.load_optimiser_state(state)
+    assert second.optimiser_state().keys() == state.keys()
+    del state[next(name for name in state if name.startswith("exp_avg."))]
+    with pytest.raises(DetectorError, match="missing"):
+        second.load_optimiser_state(state)

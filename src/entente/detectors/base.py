@@ -6,8 +6,9 @@ counts) never does. Both are plain arrays by name.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +29,8 @@ class GraphShape:
 
     table_size: int  # rows of the federated identity table
     rows_per_host: int = 1
+    roles: int = 0  # the table's last rows, which stand for roles: a host's last row is one of them
+    weighted: bool = False  # whether graphs say what their edges weigh besides events
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,6 +165,7 @@ class Detector(ABC):
         """Why the edges of `graph` at these positions score as they do: a sentence each, or an empty one.
 
         `state` is the one that `score` was given for this graph. Asked for alerts only: it may take long.
+        A host of the graph is written as `named(node)`; whoever knows its name puts it in (`with_names`).
         """
         return [""] * len(edges)
 
@@ -171,3 +175,18 @@ class Detector(ABC):
 
     def load_optimiser_state(self, state: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - optional
         """Take over what `optimiser_state` gave."""
+
+
+def named(node: int) -> str:
+    """How a sentence of `Detector.explain` speaks of a host."""
+    return f"{{{node}}}"
+
+
+def with_names(sentence: str, names: Sequence[str] | NDArray[np.str_]) -> str:
+    """The sentence with the hosts' names in it."""
+
+    def name(found: re.Match[str]) -> str:
+        node = int(found[1])
+        return str(names[node]) if node < len(names) else "another host"
+
+    return re.sub(r"\{(\d{1,9})\}", name, sentence)

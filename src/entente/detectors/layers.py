@@ -87,7 +87,7 @@ class Adjacency:
 
 
 class IdentityLookup(nn.Module):
-    """XW for identity features: a host's row of W, or the sum of its rows; zeros for a host without one."""
+    """XW for identity features: a host's row of W, or the sum of the rows that it has."""
 
     def __init__(self, table_size: int, width: int) -> None:
         super().__init__()
@@ -102,11 +102,13 @@ class IdentityLookup(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         known = rows != NOBODY
-        rows = rows.where(known, 0)
-        looked_up = self.weight.index_select(0, rows[:, 0])
-        for column in range(1, rows.shape[1]):
-            looked_up = looked_up + self.weight.index_select(0, rows[:, column])
-        return looked_up if known.all() else looked_up * known.all(dim=1, keepdim=True)
+        rows, every = rows.where(known, 0), bool(known.all())
+        columns = (self.weight.index_select(0, rows[:, column]) for column in range(rows.shape[1]))
+        found = [part if every else part * known[:, [number]] for number, part in enumerate(columns)]
+        looked_up = found[0]
+        for part in found[1:]:
+            looked_up = looked_up + part
+        return looked_up
 
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:

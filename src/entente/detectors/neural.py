@@ -81,7 +81,12 @@ class NeuralDetector(Detector):
         self.optimiser.state.clear()
         if not state:
             return
-        parameters = dict(self.module.named_parameters())
+        # Adam knows nothing of a weight that has had no gradient yet.
+        parameters = {
+            name: parameter
+            for name, parameter in self.module.named_parameters()
+            if any(f"{part}.{name}" in state for part in ("step", *_MOMENTS))
+        }
         shapes = {f"{part}.{name}": tuple(p.shape) for name, p in parameters.items() for part in _MOMENTS}
         check_arrays("Adam moment", shapes | {f"step.{name}": () for name in parameters}, state)
         for name, parameter in parameters.items():

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from entente.detectors.behaviour.accounts import KINDS, OF_ACCOUNT, fingerprint
-from entente.detectors.behaviour.memory import BURST, CLASSES, FADING, HOUR, LEARNING, MOST_WINDOWS
+from entente.detectors.behaviour.memory import BURST, FADING, HOUR, LEARNING, MOST_WINDOWS
+from entente.detectors.behaviour.peers import BURST_STEPS, CLASSES, DAY_STEPS
 from entente.graphs.temporal import TemporalGraph
 
 
@@ -24,6 +25,7 @@ class Oracle:
         self.pair: dict[tuple[int, int], dict[str, float]] = {}
         self.sums: dict[str, defaultdict[int, float]] = {name: defaultdict(float) for name in FADING}
         self.first: dict[int, int] = {}
+        self.burst: dict[int, int] = {}
         self.last_in: dict[int, int] = {}
         self.last_out: dict[int, int] = {}
         self.active: defaultdict[int, int] = defaultdict(int)
@@ -35,6 +37,9 @@ class Oracle:
         self.moves = [[0.0] * CLASSES for _ in range(CLASSES)]
         self.novelty, self.windows, self.large, self.sudden = 0.0, 0.0, 0.0, 0.0
         self.accounts = AccountOracle()
+        # who was how far, for how long: (host, class then, evidence of a day, burst, amount that fades)
+        self.past: list[tuple[int, int, float, int, float]] = []
+        self.hours = 0.0
 
     def targets(self, host: int) -> int:
         return sum(a == host for a, _ in self.pair)
@@ -55,9 +60,17 @@ class Oracle:
         return rows
 
     def window(self, t: int, hour: int, hours: float, edges: list[tuple[int, int]]) -> list[dict[str, float]]:
+        self.past = [(*row[:4], row[4] * 2.0 ** (-hours / 336.0)) for row in self.past]
+        self.hours *= 2.0 ** (-hours / 336.0)
+        ripens = (("new_24", "ripe_new"), ("evidence_24", "ripe_evidence"), ("bursts_24", "ripe_bursts"))
+        for young, old in ripens:
+            for host, value in self.sums[young].items():  # as much goes over as is about to fade
+                self.sums[old][host] = self.sums[old][host] * 2.0 ** (-hours / 336.0) + value * (
+                    1.0 - 2.0 ** (-hours / 24.0)
+                )
         for name, life in FADING.items():
             for host in self.sums[name]:
-                self.sums[name][host] *= 2.0 ** (-hours / life)
+                self.sums[name][host] *= 1.0 if name.startswith("ripe") else 2.0 ** (-hours / life)
         self.moves = [[value * 2.0 ** (-hours / 336.0) for value in row] for row in self.moves]
         self.novelty *= 2.0 ** (-hours / 96.0)
         self.windows *= 2.0 ** (-hours / 96.0)
@@ -127,6 +140,26 @@ class Oracle:
                     best = (gain, s)
         return best
 
+    def peers(self, a: int, day: float, count: int, hours: float) -> dict[str, float]:
+        """How long, and how often, others were as far as `a` is: all of them, and those of its class."""
+        kind = degree_class(self.settled(a))
+        level = max((step for step in DAY_STEPS if step <= day), default=-1.0)
+        size = max((step for step in BURST_STEPS if step <= count), default=0)
+        far = [row for row in self.past if row[2] >= level]
+        many = [row for row in self.past if row[3] >= max(size, 1)]
+        own_day = sum(row[4] for row in far if row[0] == a) if level > 0 else 0.0
+        own_burst = sum(row[4] for row in many if row[0] == a) if size > 0 else 0.0
+        all_days, all_bursts = sum(row[4] for row in far), sum(row[4] for row in many)
+        class_days = sum(row[4] for row in far if row[1] == kind)
+        class_bursts = sum(row[4] for row in many if row[1] == kind)
+        members = sum(row[4] for row in self.past if row[1] == kind) * hours
+        return {
+            "others_day": (max(all_days - own_day, 0.0) * hours + 0.25) / (self.hours + 0.25),
+            "peers_day": (max(class_days - own_day, 0.0) * hours + 0.5) / (members + 24.0),
+            "others_burst": (max(all_bursts - own_burst, 0.0) + 0.1) / (self.hours / 24.0 + 0.5),
+            "peers_burst": (max(class_bursts - own_burst, 0.0) + 0.1) / (members / 24.0 + 1.0),
+        }
+
     def edge(self, a: int, b: int, now: dict[str, Any]) -> dict[str, float]:
         t, hours, worth, s = now["t"], now["hours"], now["worth"], self.sums
         pair = self.pair.get((a, b))
@@ -141,7 +174,15 @@ class Oracle:
         out, by_out = self.kin(a, latest, False)
         into, by_in = self.kin(a, latest, True)
         days = max(self.windows, 1.0) * hours / 24.0
-        return {
+        lived = (t - self.first.get(a, t)) * hours
+        since = (t - self.burst.get(a, t)) * hours
+        habit = min(max(lived - 24.0, 24.0), 480.0) / 24.0
+        fresh = s["new_24"][a] + worth * count
+        return self.peers(a, day, count, hours) | {
+            "onset": lived - since,
+            "burst_age": since,
+            "fresh_new": (fresh + 0.5) / (s["ripe_new"][a] / habit + 0.5),
+            "fresh_evidence": (day + 0.1) / (s["ripe_evidence"][a] / habit + 0.1),
             "kin_out": out,
             "kin_in": into,
             "kin_b": float((b, by_out) in self.pair or (by_in, b) in self.pair),
@@ -172,7 +213,7 @@ class Oracle:
             "surprise": count * math.log(count / usual) - count + usual if count > usual else 0.0,
             "largest": s["largest"][a],
             "new_share": count / targets_now,
-            "bursts": s["bursts"][a],
+            "bursts": s["ripe_bursts"][a],
             "new_24": s["new_24"][a] + worth * count,
             "now": now["evidence"][a],
             "evidence_2": s["evidence_2"][a] + worth * now["evidence"][a],
@@ -199,6 +240,8 @@ class Oracle:
     def close(self, now: dict[str, Any]) -> None:
         t, worth, hours, s = now["t"], now["worth"], now["hours"], self.sums
         pushed = {h: self.pushed(h, now) for _, h in now["new"]}
+        known = {*self.first, *(host for edge in now["edges"] for host in edge)}
+        before = {host: degree_class(self.settled(host)) for host in known}
         kinds = [(degree_class(self.settled(a)), degree_class(self.sources(b))) for a, b in now["new"]]
         births = {(a, b): now["new_out"][a] / (2.0 + self.sources(b)) for a, b in now["new"]}
         for a, b in now["edges"]:
@@ -210,6 +253,8 @@ class Oracle:
         for host, count in now["new_out"].items():
             self.large += worth * (count >= 8)
             self.sudden += worth * (count >= 8 and s["largest"][host] < 4)
+            if worth * count >= BURST:
+                self.burst.setdefault(host, t)
         for (a, b), (kind_a, kind_b) in zip(now["new"], kinds, strict=True):
             self.moves[kind_a][kind_b] += worth
             self.classes[a].add(kind_b)
@@ -223,7 +268,7 @@ class Oracle:
             for name in ("new_96", "new_24", "new_4"):
                 s[name][host] += worth * now["new_out"][host]
             s["largest"][host] = max(s["largest"][host], worth * now["new_out"][host])
-            s["bursts"][host] += worth * (now["new_out"][host] >= BURST)
+            s["bursts_24"][host] += worth * (now["new_out"][host] >= BURST)
             for name in ("evidence_2", "evidence_24", "evidence_72"):
                 s[name][host] += worth * now["evidence"][host]
             s["level"][host] += s["evidence_24"][host] * hours
@@ -239,6 +284,10 @@ class Oracle:
                 self.day[side][key] = self.day[side][key] * 2.0 ** (-24.0 * hours / 168.0) + hours * (
                     host in hosts
                 )
+        self.past += [
+            (host, kind, s["evidence_24"][host], now["new_out"][host], worth) for host, kind in before.items()
+        ]
+        self.hours += worth * hours
         self.novelty += worth * len(now["new"])
         self.windows += 1.0
 
@@ -257,10 +306,11 @@ class AccountOracle:
     def window(
         self, t: int, hours: float, graph: TemporalGraph, part: slice, edges: list[tuple[int, int]]
     ) -> list[dict[str, float]]:
-        for table, life in (
+        tables: tuple[tuple[dict[Any, float], float], ...] = (
             (self.use, 336.0), (self.total, 336.0), (self.spread, 24.0),
             (self.of_host, 336.0), (self.failures, 24.0), (self.logons, 336.0),
-        ):  # fmt: skip
+        )  # fmt: skip
+        for table, life in tables:
             for key in table:
                 table[key] *= 2.0 ** (-hours / life)
         context = graph.context

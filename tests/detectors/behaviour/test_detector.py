@@ -86,7 +86,7 @@ def test_blocks_of_windows_change_no_bit(trained: Any, past: Any, monkeypatch: p
 
 
 def test_weights_are_few_and_name_nobody(trained: Any) -> None:
-    assert sum(array.size for array in trained.weights().values()) < 3000
+    assert sum(array.size for array in trained.weights().values()) < 7000
     assert trained.identity_tables == ()
 
 
@@ -98,6 +98,8 @@ def test_examples_are_drawn_once_and_a_restarted_silo_draws_the_same(past: Any) 
     assert one._examples is kept
     two.load_weights(build().weights())
     two.train(past, 1, np.random.default_rng(1))
+    assert kept is not None
+    assert two._examples is not None
     assert np.array_equal(kept[1].features, two._examples[1].features)
 
 
@@ -112,7 +114,7 @@ def test_validation_gets_better_by_training_and_uses_later_windows_only(past: An
 
 
 def test_a_short_history_is_scored_by_evidence_and_a_longer_one_by_the_network(past: Any) -> None:
-    one, two = build(seed=1), build(seed=2)
+    one, two = build(seed=1, base=False), build(seed=2, base=False)
     first, _ = one.score(past, one.initial_state(past))
     second, _ = two.score(past, two.initial_state(past))
     window = past.window_of_edge()

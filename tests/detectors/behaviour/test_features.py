@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entente.detectors.behaviour import beside
 from entente.detectors.behaviour.features import NAMES, RANGE, describe, scaled
 from entente.detectors.behaviour.memory import Memory
 from entente.errors import DetectorError
@@ -29,6 +30,18 @@ def test_every_feature_is_what_the_plain_oracle_says(seed: Any) -> None:
     expected = table(Oracle().describe(graph), NAMES)
     for column, name in enumerate(NAMES):
         np.testing.assert_allclose(raw[:, column], expected[:, column], rtol=2e-4, atol=2e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("most", [1, 700, 1_000_000])
+def test_replicas_side_by_side_have_the_bits_of_each_alone(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "MOST_EDGES", most)
+    graphs = [history(60, nodes=14, edges=7, novelty=1.5, seed=seed) for seed in range(5)]
+    graphs[1], graphs[2] = with_context(graphs[1], 1), with_context(graphs[2], 2)
+    graphs[3] = graph_of([(5, 1, 2)], 60, 14)  # next to nothing
+    for graph, raw in zip(graphs, beside.describe_each(graphs), strict=True):
+        np.testing.assert_array_equal(raw, described(graph)[0])
 
 
 def test_large_bursts_of_the_silo_are_counted_as_the_oracle_says() -> None:
@@ -63,7 +76,7 @@ def test_a_history_cut_anywhere_gives_the_same_bits(cuts: Any) -> None:
 
 def test_another_future_leaves_the_past_as_it_was() -> None:
     graph, other = history(60, novelty=0.3, seed=2), history(60, seed=3)
-    rows = np.column_stack((graph.window_of_edge(), graph.src, graph.dst))
+    rows: Any = np.column_stack((graph.window_of_edge(), graph.src, graph.dst))
     rows = np.concatenate(
         (
             rows[rows[:, 0] < 30],

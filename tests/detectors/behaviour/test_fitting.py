@@ -37,7 +37,7 @@ def by_autograd(detector: Behaviour, examples: Examples, plan: Fit, rng: np.rand
             )
             loss = each / len(batch) + detector.proximal_term(anchor, plan.proximal)
             detector.optimiser.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             detector.optimiser.step()
             total += float(each.detach())
     return total / len(examples)
@@ -46,7 +46,7 @@ def by_autograd(detector: Behaviour, examples: Examples, plan: Fit, rng: np.rand
 @pytest.mark.parametrize("proximal", [0.0, 0.5])
 def test_a_fit_by_hand_is_that_of_autograd_and_adam(proximal: float) -> None:
     plan, examples = Fit(3, 256, 0.003, proximal), drawn()
-    plain = Behaviour(BehaviourOptions(), GraphShape(1), 5)
+    plain = Behaviour(BehaviourOptions(base=False, lr=plan.lr), GraphShape(1), 5)
     for _ in range(2):  # the second time Adam has a memory
         fitter = Fitter(plain.weights(), plain.optimiser_state())
         loss = fitter.fit(examples, plan, np.random.default_rng(8))
@@ -60,7 +60,7 @@ def test_a_fit_by_hand_is_that_of_autograd_and_adam(proximal: float) -> None:
 def test_a_fit_is_the_same_bits_whenever_it_is_made() -> None:
     examples, found = drawn(), []
     for _ in range(2):
-        detector = Behaviour(BehaviourOptions(), GraphShape(1), 5)
+        detector = Behaviour(BehaviourOptions(base=False), GraphShape(1), 5)
         fitter = Fitter(detector.weights(), {})
         fitter.fit(examples, Fit(2, 512, 0.003), np.random.default_rng(1))
         found.append(fitter.weights())

@@ -102,9 +102,10 @@ def test_benign_work_is_everyday_traffic_of_the_whole_history(graph: Any) -> Non
 def test_campaigns_and_work_act_under_accounts_where_the_log_has_them(graph: Any) -> None:
     injector = Injector(with_context(graph), 48)
     contexts = [injector.draw(np.random.default_rng(seed)).graph.context for seed in range(20)]
-    hidden = [context.user is None for context in contexts]
+    hidden = [context is None or context.user is None for context in contexts]
     assert 2 <= sum(hidden) <= 16
     for context in contexts:
+        assert context is not None
         if context.user is not None:
             assert (context.user.top[:, 0] != NOTHING).mean() > 0.85
             assert any("stranger" in str(name) for name in context.user.values[-1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from entente.detectors.base import named, with_names
 from entente.detectors.behaviour.suspicion import PRIOR, STANDS_OUT, STRENGTH, Suspicion
 
 ONE = np.ones(1, dtype=np.float32)
@@ -13,10 +14,12 @@ def fresh(nodes: int = 4, hours: float = 0.5) -> Suspicion:
     return Suspicion(Suspicion.empty(nodes), nodes, hours)
 
 
-def edge(suspicion: Suspicion, source: int, target: int, logit: float, sources: float = 0.0) -> None:
+def edge(
+    suspicion: Suspicion, source: int, target: int, logit: float, sources: float = 0.0, number: int = 0
+) -> None:
     suspicion.fade()
     ends = np.array([source], dtype=np.int32), np.array([target], dtype=np.int32)
-    suspicion.learn(np.array([logit]), *ends, ONE * np.float32(sources))
+    suspicion.learn(np.array([logit]), *ends, ONE * np.float32(sources), number)
 
 
 def raised(suspicion: Suspicion, source: int) -> float:
@@ -71,7 +74,7 @@ def test_the_level_follows_a_silo_in_which_every_new_edge_looks_odd() -> None:
     for _ in range(200):
         suspicion.fade()
         suspicion.learn(
-            np.full(20, 4.0), np.zeros(20, np.int32), np.ones(20, np.int32), np.zeros(20, np.float32)
+            np.full(20, 4.0), np.zeros(20, np.int32), np.ones(20, np.int32), np.zeros(20, np.float32), 0
         )
     assert suspicion.level > 3.5
 
@@ -83,7 +86,7 @@ def test_it_never_lowers_a_logit() -> None:
     assert STRENGTH > 0
 
 
-def test_hosts_that_became_more_suspicious_now_and_stand_out_are_named_with_how_far():
+def test_hosts_that_became_more_suspicious_now_and_stand_out_are_named_with_how_far() -> None:
     suspicion = fresh()
     for _ in range(4):
         before = suspicion.p
@@ -94,3 +97,22 @@ def test_hosts_that_became_more_suspicious_now_and_stand_out_are_named_with_how_
     before = suspicion.p
     edge(suspicion, 2, 3, -3.0)
     assert suspicion.risen(before)[0].tolist() == []  # 0 and 1 still stand out, and did nothing
+
+
+def test_it_is_told_from_whom_a_host_has_its_suspicion_and_what_that_one_did() -> None:
+    suspicion = fresh()
+    assert suspicion.story(1, 0) == ""
+    for number, target in enumerate((2, 3, 1)):
+        edge(suspicion, 0, target, 5.0, number=number)
+    said = suspicion.story(1, 12)  # ten windows of half an hour after it was reached
+    assert with_names(said, ["ws-12", "srv-3", "a", "b"]) == (
+        "the source was reached 5 hours ago from ws-12, which had 3 unusual contacts"
+    )
+    assert suspicion.story(0, 12) == "the source had 3 unusual contacts before"
+    again = Suspicion(suspicion.state(), 4, 0.5)
+    assert again.story(1, 12) == said
+    assert "reached" not in suspicion.story(1, 1000)  # too long ago
+
+
+def test_a_host_that_was_not_met_at_that_time_has_no_name_in_a_sentence() -> None:
+    assert with_names(f"from {named(7)} and {named(0)}", ["{1}"]) == "from another host and {1}"

@@ -18,7 +18,7 @@ from entente.config import DetectorOptions
 from entente.detectors.base import Candidates, State
 from entente.detectors.baselines.base import Baseline, Float64, check, ties
 from entente.detectors.baselines.counts import Counts, PairWindow, slices, window_of
-from entente.graphs.temporal import Float32, TemporalGraph
+from entente.graphs.temporal import Float32, TemporalGraph, distinct
 from entente.logs.schema import MICROSECONDS
 
 
@@ -93,7 +93,7 @@ class NoveltyBurst(PairBaseline):
     reference = True
 
     def _scores(self, counts: Counts, window: PairWindow, edges: PairWindow, tie: Float64) -> Float64:
-        new_keys = np.unique(edges.keys[_new(counts, edges)])
+        new_keys = distinct(edges.keys[_new(counts, edges)])
         fan = np.bincount(new_keys >> 32, minlength=len(counts.node["sources"]))
         burst = np.maximum(fan[window.src], 1) * _rarity(counts, window, tie)
         return np.where(_new(counts, window), 1.0 + burst, _rarely_seen(counts, window, tie))

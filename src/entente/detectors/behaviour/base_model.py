@@ -1,4 +1,4 @@
-"""The base model: the network as trained on many simulated companies, shipped with the package.
+"""The base model: the network as trained on many simulated networks, shipped with the package.
 
 No weight names a host, so that it fits a log that it has never met; `tools/base_model.py` makes it.
 """

@@ -56,8 +56,9 @@ class Behaviour(NeuralDetector):
 
     def __init__(self, config: BehaviourOptions, shape: GraphShape, seed: int) -> None:
         super().__init__(config, shape, seed, lambda: Network(config.hidden))
-        if config.start == "base":
-            self.load_weights(base_weights())
+        self._base = base_weights() if config.base else None
+        if self._base is not None:
+            self.load_weights(self._base)
         self._recipe = Recipe()
         self._examples: tuple[TemporalGraph, Examples] | None = None
         self._cut: tuple[TemporalGraph, TemporalGraph, TemporalGraph] | None = None
@@ -74,6 +75,9 @@ class Behaviour(NeuralDetector):
     def _seen(self, graph: TemporalGraph) -> TemporalGraph:
         """The graph as this detector is to look at it."""
         return graph if self.config.accounts else replace(graph, context=None)
+
+    def _forward(self) -> Forward:
+        return Forward(self.weights(), self._base)
 
     # ---- training --------------------------------------------------------------------------
 
@@ -134,7 +138,7 @@ class Behaviour(NeuralDetector):
         examples = known[2]
         if not examples.positive.any():
             return Validation(0.0, 0.0, 0)
-        logit = Forward(self.weights())(examples.features)
+        logit = self._forward()(examples.features)
         ap, auc = average_precision_and_auc(examples.positive, logit)
         return Validation(ap, auc, len(examples))
 
@@ -158,7 +162,7 @@ class Behaviour(NeuralDetector):
     ) -> tuple[Float32, _Walk]:
         _check(graph)
         graph = self._seen(graph)
-        walk = _Walk(graph, state, Forward(self.weights()))
+        walk = _Walk(graph, state, self._forward())
         scores = [walk.score(first, last, candidates) for first, last in _blocks(graph)]
         if walk.short:
             LOG.info("%d of %d windows have too little history: scored by evidence", walk.short, walk.seen)
@@ -170,15 +174,15 @@ class Behaviour(NeuralDetector):
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
         _check(graph)
         graph = self._seen(graph)
-        forward = Forward(self.weights())
+        forward = self._forward()
         walk, said = _Walk(graph, state, forward), [""] * len(edges)
         for first, last in _blocks(graph):
             inside = (edges >= graph.offsets[first]) & (edges < graph.offsets[last])
             for place in np.flatnonzero(inside).tolist():
                 walk.asked[int(edges[place])] = place
             walk.score(first, last, None)
-        for place, raw, suspected in walk.found:
-            said[place] = reasons(forward, raw, graph.width / 6e7, suspected)
+        for place, raw, story in walk.found:
+            said[place] = reasons(forward, raw, graph.width / 6e7, story)
         return said
 
 
@@ -191,7 +195,7 @@ class _Walk:
         self.suspicion = Suspicion(state, self.memory.nodes, self.memory.hours)
         self.seen = self.short = 0
         self.asked: dict[int, int] = {}  # edges whose features are wanted, and where to put them
-        self.found: list[tuple[int, Float32, bool]] = []
+        self.found: list[tuple[int, Float32, str]] = []
         self.risen: list[tuple[int, Int64, Float64]] = []  # window, and who stood out in it
 
     def standing(self) -> Standing:
@@ -217,7 +221,8 @@ class _Walk:
         for t in range(graph.num_windows):
             part = slice(int(graph.offsets[t]), int(graph.offsets[t + 1]))
             raw, src = own[part], graph.src[part]
-            hours = (memory.number(graph.start + t * graph.width) + 1) * memory.hours
+            number = memory.number(graph.start + t * graph.width)
+            hours = (number + 1) * memory.hours
             enough = hours >= SHORTEST and known + part.start >= FEWEST
             logit = self._logits(raw, enough)
             self.suspicion.fade()
@@ -227,12 +232,12 @@ class _Walk:
                 span = slice(int(offsets[t]), int(offsets[t + 1]))
                 other = self._logits(asked[span], enough)
                 scores[span] = _scores(self.suspicion.raised(other, wanted.src[span]))
-            self._find(int(self.graph.offsets[first]) + part.start, raw, src)
+            self._find(int(self.graph.offsets[first]) + part.start, raw, src, number)
             if enough:
                 new = raw[:, COLUMN["new"]] > 0
                 sources = raw[new, COLUMN["b_sources"]]
                 before = self.suspicion.p
-                self.suspicion.learn(logit[new], src[new], graph.dst[part][new], sources)
+                self.suspicion.learn(logit[new], src[new], graph.dst[part][new], sources, number)
                 self.risen.append((graph.start + t * graph.width, *self.suspicion.risen(before)))
             self.seen += 1
             self.short += not enough
@@ -241,12 +246,12 @@ class _Walk:
     def _logits(self, raw: Float32, enough: bool) -> Float64:
         return self.forward(scaled(raw)).astype(np.float64) if enough else evidence_logit(raw)
 
-    def _find(self, begin: int, raw: Float32, src: Int32) -> None:
+    def _find(self, begin: int, raw: Float32, src: Int32, number: int) -> None:
         if self.asked:
             for row in range(len(raw)):
                 if begin + row in self.asked:
-                    suspected = self.suspicion.stands_out(int(src[row]))
-                    self.found.append((self.asked[begin + row], raw[row].copy(), suspected))
+                    story = self.suspicion.story(int(src[row]), number)
+                    self.found.append((self.asked[begin + row], raw[row].copy(), story))
 
 
 def evidence_logit(raw: Float32) -> Float64:

@@ -37,8 +37,8 @@ class Kinship:
         group, member = _latest(memory, number, a, b)
         if len(group):
             sources, targets = memory.host["sources"], memory.host["targets"]
-            self.out, self._by_out = _best(group, member, memory.targets_of, sources, targets, nodes)
-            self.into, self._by_in = _best(group, member, memory.sources_of, targets, sources, nodes)
+            self.out, self._by_out = _best(memory, group, member, memory.targets_of, sources, targets)
+            self.into, self._by_in = _best(memory, group, member, memory.sources_of, targets, sources)
 
     def values(self, a: Int32, b: Int32) -> dict[str, Values]:
         """Raw values of pairs of this window."""
@@ -68,9 +68,10 @@ def _latest(memory: Memory, number: int, a: Int32, b: Int32) -> tuple[Int64, Int
 
 
 def _best(
-    group: Int64, member: Int64, partners: Any, popularity: Values, activity: Values, nodes: int
+    memory: Memory, group: Int64, member: Int64, partners: Any, popularity: Values, activity: Values
 ) -> tuple[Values, Values]:
     """Per source the largest surprise, in nats a target, that its targets share a partner; and who it is."""
+    nodes = memory.nodes
     size = np.bincount(group, minlength=nodes)
     row, partner = partners(member, WIDEST)
     gain, by = np.zeros(nodes), np.full(nodes, -1)
@@ -81,7 +82,8 @@ def _best(
     if not len(pairs):
         return gain, by
     owner, shared = pairs // nodes, pairs % nodes
-    chance = np.minimum((popularity[shared] + 1.0) / (np.count_nonzero(activity) + 2.0), 0.999)
+    active = np.bincount(memory.part[activity > 0], minlength=memory.parts)[memory.part[shared]]
+    chance = np.minimum((popularity[shared] + 1.0) / (active + 2.0), 0.999)
     share = np.minimum(count / size[owner], 1.0)
     rest = np.maximum(1.0 - share, 1e-12)
     surprise = share * np.log(share / chance) + rest * np.log(rest / (1.0 - chance))

@@ -1,5 +1,8 @@
 """What a silo remembers of the windows it has seen: per pair, per host, and of the silo as a whole.
 
+A memory may hold several histories side by side that know nothing of each other, in parts of equal numbers of
+hosts: what is summed up over a silo is summed up over each part.
+
 Everything is an array, so that it can be written down after any window and read back. Sums fade with a
 half-life in hours; a pair that was not seen for `MEMORY` hours is forgotten. Opening a state, scoring some
 windows and writing it back gives the same bits wherever the windows are cut.
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
 from entente.detectors.behaviour.accounts import Accounts
+from entente.detectors.behaviour.peers import CLASSES, PeerHosts
 from entente.errors import DetectorError
 from entente.graphs.temporal import Int32, Int64, TemporalGraph
 
@@ -27,15 +31,13 @@ LEARNING = 12.0
 """Half-life in hours of the time in which everything is new and newness says little."""
 NEVER = -(1 << 30)
 """Window number of what has not happened."""
-CLASSES = 8
-"""Hosts are put into this many classes by the number of their neighbours: 0, 1, 2-3, 4-6, 7-14, ..."""
 MOST_WINDOWS = 20
 """Counts of windows stop here."""
 BURST = 3
 """New targets in one window from which on it is a burst."""
 
 PAIR = {"pairs": "i8", "pair_windows": "u1", "pair_first": "i4", "pair_last": "i4", "pair_birth": "f4"}
-HOST_WINDOWS = ("first_seen", "last_new_in", "last_new_out")
+HOST_WINDOWS = ("first_seen", "first_burst", "last_new_in", "last_new_out")
 HOST_COUNTS = ("targets", "sources", "active")
 FADING = {
     "new_96": 96.0,
@@ -43,7 +45,7 @@ FADING = {
     "new_24": 24.0,
     "new_4": 4.0,
     "largest": 168.0,
-    "bursts": 336.0,
+    "bursts_24": 24.0,
     "evidence_2": 2.0,
     "evidence_24": 24.0,
     "evidence_72": 72.0,
@@ -55,8 +57,13 @@ FADING = {
     "chain_72": 72.0,
     "odd_24": 24.0,
     "odd_72": 72.0,
+    "ripe_new": 336.0,
+    "ripe_evidence": 336.0,
+    "ripe_bursts": 336.0,
 }
 """Sums per host and their half-lives in hours."""
+RIPENS = {"new_24": "ripe_new", "evidence_24": "ripe_evidence", "bursts_24": "ripe_bursts"}
+"""What fades from the sum of a day goes over into a long one: what a host did just now is no habit yet."""
 DAY = ("hours_out", "hours_in")
 CLASS_HALF_LIFE = 336.0
 NOVELTY_HALF_LIFE = 96.0
@@ -97,36 +104,39 @@ class Memory:
         self.host |= {
             name: _padded(state[name], self.nodes, 0) for name in (*HOST_COUNTS, *FADING, "classes", *DAY)
         }
-        self.moves = state["moves"].copy()
-        self.novelty = state["novelty"].copy()
+        self.moves = state["moves"].copy()  # [parts * classes, classes]
+        self.novelty = state["novelty"].reshape(-1, NOVELTY).copy()
+        self.parts = len(self.novelty)
+        self.part = np.arange(self.nodes) // max(self.nodes // self.parts, 1)
         self.accounts = Accounts(state, graph, self.nodes, self.hours)
+        self.peers = PeerHosts(state, self.nodes, self.hours)
         self._reverse = np.argsort((self.keys << 32) | (self.keys >> 32), kind="stable")
         self._targets = self.keys & 0xFFFFFFFF
         self.fade = {name: np.float32(2.0 ** (-self.hours / life)) for name, life in FADING.items()}
 
     @staticmethod
-    def empty(nodes: int) -> Arrays:
-        """The state before any window."""
+    def empty(nodes: int, parts: int = 1) -> Arrays:
+        """The state before any window; `nodes` is the number of hosts of all parts together."""
         state: Arrays = {name: np.zeros(0, dtype=kind) for name, kind in PAIR.items()}
         state |= {name: np.full(nodes, NEVER, dtype=np.int32) for name in HOST_WINDOWS}
         state |= {name: np.zeros(nodes, dtype=np.int32) for name in HOST_COUNTS}
         state |= {name: np.zeros(nodes, dtype=np.float32) for name in FADING}
         state |= {name: np.zeros((24, nodes), dtype=np.float32) for name in DAY}
         state["classes"] = np.zeros(nodes, dtype=np.int32)
-        state["moves"] = np.zeros((CLASSES, CLASSES), dtype=np.float64)
-        state["novelty"] = np.zeros(NOVELTY, dtype=np.float64)
+        state["moves"] = np.zeros((parts * CLASSES, CLASSES), dtype=np.float64)
+        state["novelty"] = np.zeros(parts * NOVELTY, dtype=np.float64)
         state["clock"] = np.zeros(3, dtype=np.int64)
-        return state | Accounts.empty(nodes)
+        return state | Accounts.empty(nodes) | PeerHosts.empty(nodes, parts)
 
     def state(self) -> Arrays:
         """Everything remembered, pairs in ascending order."""
         seen = self.pair["pair_windows"] > 0
         state: Arrays = {name: values[seen] for name, values in self.pair.items()}
-        state |= self.host | self.accounts.state()
+        state |= self.host | self.accounts.state() | self.peers.state()
         return state | {
             "pairs": self.keys[seen],
             "moves": self.moves,
-            "novelty": self.novelty,
+            "novelty": self.novelty.reshape(-1),
             "clock": np.array([self.origin, self.width, self.edges], dtype=np.int64),
         }
 
@@ -191,9 +201,13 @@ class Memory:
 
     def fade_sums(self) -> None:
         """One window has passed."""
+        ripe = {old: self.host[young] * (1 - self.fade[young]) for young, old in RIPENS.items()}
         for name, factor in self.fade.items():
             self.host[name] *= factor
+        for name, values in ripe.items():
+            self.host[name] += values
         self.accounts.fade()
+        self.peers.fade()
         self.moves *= 2.0 ** (-self.hours / CLASS_HALF_LIFE)
         self.novelty *= 2.0 ** (-self.hours / NOVELTY_HALF_LIFE)
 

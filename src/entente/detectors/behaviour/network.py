@@ -27,13 +27,20 @@ class Network(nn.Module):
         return logit
 
 
+STRAY = 6.0
+"""Logits by which trained weights may differ from the base model; what is beyond does not count."""
+
+
 class Forward:
     """The same network from plain weights, for scoring; on one thread, whatever else the machine does.
 
-    A window is multiplied on its own, so that its logits do not hang on what else is scored with it.
+    A window is multiplied on its own, so that its logits do not hang on what else is scored with it. Beside
+    a base model the logit is the mean of both, and never further from the base model's than half of STRAY:
+    whatever weights a federation hands out, they cannot hide what the base model sees clearly.
     """
 
-    def __init__(self, weights: Arrays) -> None:
+    def __init__(self, weights: Arrays, base: Arrays | None = None) -> None:
+        self._base = None if base is None else Forward(base)
         self._layers = [
             (torch.from_numpy(weights[f"{name}.weight"]).t(), torch.from_numpy(weights[f"{name}.bias"]))
             for name in ("first", "second", "last")
@@ -47,4 +54,8 @@ class Forward:
                 if number < 2:
                     values.relu_()
         logit: Float32 = values[:, 0].numpy()
-        return logit
+        if self._base is None:
+            return logit
+        near = self._base(features)
+        mixed: Float32 = near + np.float32(0.5) * np.clip(np.nan_to_num(logit - near), -STRAY, STRAY)
+        return mixed

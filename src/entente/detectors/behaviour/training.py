@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.detectors.behaviour.features import describe, scaled
+from entente.detectors.behaviour.beside import describe_each
+from entente.detectors.behaviour.features import COLUMN, scaled
 from entente.detectors.behaviour.injection.campaigns import Recipe
 from entente.detectors.behaviour.injection.replica import WORK, Injector
-from entente.detectors.behaviour.memory import Memory
 from entente.graphs.temporal import Float32, TemporalGraph
 
 WARM_UP = 0.4
@@ -21,6 +21,9 @@ KNOWN_KEPT = 0.12
 
 WORK_WEIGHT = 0.2
 """What an edge of benign work that was drawn counts beside one that the log has."""
+FREE, LIGHTER = 4.0, 0.75
+"""A benign edge of a source with n > FREE new targets within a day weighs (n / FREE) ** -LIGHTER: one scanner
+does not drown everybody else."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,27 +45,35 @@ def draw_examples(
     rng: np.random.Generator,
     recipe: Recipe,
     warm_up: float = WARM_UP,
+    work: float = WORK_WEIGHT,
 ) -> Examples:
     """Edges of the windows from `first` on, in several replicas of `graph` with campaigns drawn into them.
 
     Campaigns begin after the warm-up. An edge of a campaign weighs its campaign's size to the power of -1/2,
-    so that large campaigns do not drown small ones; together campaigns weigh as much as they have edges.
+    so that large campaigns do not drown small ones; together campaigns weigh as much as they have edges. An
+    edge of benign work weighs `work`. A new benign edge weighs the less the more its source does in a day.
     """
     injector = Injector(graph, round(graph.num_windows * warm_up), recipe)
-    parts = []
+    drawn = []
     for _ in range(replicas):
         replica = injector.draw(rng)
-        raw, _ = describe(Memory(Memory.empty(graph.num_nodes), replica.graph), replica.graph)
+        drawn.append((replica, rng.random(len(replica.campaign))))
+    parts = []
+    for (replica, chance), raw in zip(
+        drawn, describe_each([replica.graph for replica, _ in drawn]), strict=True
+    ):
         campaign, window = replica.campaign, replica.graph.window_of_edge()
         positive = campaign > 0
         known = (campaign == 0) & (raw[:, 0] == 0)
         weight = np.ones(len(campaign), dtype=np.float32)
         weight[known] = 1.0 / KNOWN_KEPT
-        weight[campaign == WORK] = WORK_WEIGHT
+        weight[campaign == WORK] = work
+        busy = np.maximum(raw[:, COLUMN["new_24"]] / FREE, 1.0) ** -LIGHTER
+        weight[~positive & ~known] *= busy[~positive & ~known]
         if positive.any():
             share = 1.0 / np.sqrt(np.bincount(campaign[positive])[campaign[positive]])
             weight[positive] = share / share.mean()
-        chosen = (window >= first) & ~(known & (rng.random(len(campaign)) >= KNOWN_KEPT))
+        chosen = (window >= first) & ~(known & (chance >= KNOWN_KEPT))
         parts.append(Examples(scaled(raw[chosen]), positive[chosen], weight[chosen]))
     return Examples(
         np.concatenate([part.features for part in parts]),

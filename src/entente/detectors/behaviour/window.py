@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.detectors.behaviour.kinship import Kinship
-from entente.detectors.behaviour.memory import BURST, CLASSES, HOUR, MOST_WINDOWS, Memory, degree_class
+from entente.detectors.behaviour.memory import BURST, HOUR, MOST_WINDOWS, Memory, degree_class
+from entente.detectors.behaviour.peers import CLASSES
 from entente.graphs.temporal import Int32
 
 Values = NDArray[Any]
@@ -27,6 +28,8 @@ LEAST = 0.02
 """Added to evidence before it is compared with its usual level."""
 LARGE = 8
 """New targets in one window from which on a burst is large."""
+HABIT_HOURS = 480.0
+"""A host's long sums say how much it does in at most so many hours."""
 DAYS_KEPT = 168.0
 """Half-life in hours of a host's hours of the day."""
 
@@ -58,7 +61,9 @@ class Window:
         self.pushed = np.bincount(b, self.push[a] / (1.0 + sources), nodes).astype(np.float32)
         # Without the targets of the last days: an intruder who has contacted many is no administrator yet.
         self.settled = np.maximum(host["targets"] - host["new_96"], 0)
-        self.class_a, self.class_b = degree_class(self.settled), degree_class(host["sources"])
+        # Sources of every part have classes of their own.
+        self.class_a = degree_class(self.settled) + CLASSES * memory.part
+        self.class_b = degree_class(host["sources"])
         rows = memory.moves.sum(axis=1, keepdims=True)
         self.oddity = -np.log((memory.moves + 0.25) / (rows + 0.25 * CLASSES))
         self.odd = np.bincount(a, self.oddity[self.class_a[a], self.class_b[b]], nodes)
@@ -70,7 +75,9 @@ class Window:
         """Raw values of pairs of this window, by feature."""
         pair = self._of_pair(a, b, place, reverse)
         new = pair["new"]
-        own = pair | self._of_hosts(a, b, new) | self._of_burst(a) | self._of_chains(a, b, new)
+        burst = self._of_burst(a)
+        peers = self.memory.peers.values(a, self.class_a[a], burst["evidence_24"], burst["new_now"])
+        own = pair | self._of_hosts(a, b, new) | burst | peers | self._of_chains(a, b, new)
         return own | self.kinship.values(a, b)
 
     def _of_pair(self, a: Int32, b: Int32, place: Places, reverse: Places) -> dict[str, Values]:
@@ -94,9 +101,10 @@ class Window:
         host, hours = self.memory.host, self.memory.hours
         targets, sources = host["targets"], host["sources"]
         age = (self.number - host["first_seen"].astype(np.int64)) * hours
-        novelty, windows, large, sudden = self.memory.novelty
-        days = max(windows, 1.0) * hours / 24.0
-        kind = self.class_b[b]
+        part, kind = self.memory.part[a], self.class_b[b]
+        novelty, windows, large, sudden = self.memory.novelty.T
+        days = np.maximum(windows, 1.0) * hours / 24.0
+        fresh, usual = self._per_part(self.a), novelty / np.maximum(windows, 1.0)
         return {
             "b_sources": sources[b],
             "b_unknown": (sources[b] == 0) & (targets[b] == 0),
@@ -117,9 +125,9 @@ class Window:
             "odd_72": host["odd_72"][a] + self.worth * self.odd[a],
             "hour_a": self._habit("hours_out", a),
             "hour_b": self._habit("hours_in", b),
-            "silo_large": np.full(len(a), large / days),
-            "silo_sudden": np.full(len(a), sudden / days),
-            "others": (1.0 + len(self.a) - self.new_out[a]) / (1.0 + novelty / max(windows, 1.0)),
+            "silo_large": (large / days)[part],
+            "silo_sudden": (sudden / days)[part],
+            "others": (1.0 + fresh[part] - self.new_out[a]) / (1.0 + usual[part]),
         }
 
     def _of_burst(self, a: Int32) -> dict[str, Values]:
@@ -129,6 +137,12 @@ class Window:
         usual = (host["new_96"][a] + PRIOR_RATE * PRIOR_HOURS) / exposure * hours
         level = (host["level"][a] + PRIOR_RATE * PRIOR_HOURS) / exposure
         day = host["evidence_24"][a] + worth * now
+        born = host["first_seen"][a].astype(np.int64)
+        lived = np.where(born >= 0, (self.number - born) * hours, 0.0)
+        days = np.clip(lived - 24.0, 24.0, HABIT_HOURS) / 24.0
+        begun = host["first_burst"][a].astype(np.int64)
+        since = np.where(begun >= 0, (self.number - begun) * hours, 0.0)
+        fresh = host["new_24"][a] + worth * count
         poisson = count * np.log(np.maximum(count, 1) / usual) - count + usual
         return {
             "new_now": count,
@@ -137,8 +151,12 @@ class Window:
             "surprise": np.where(count > usual, poisson, 0.0),
             "largest": host["largest"][a],
             "new_share": count / np.maximum(self.targets_now[a], 1),
-            "bursts": host["bursts"][a],
-            "new_24": host["new_24"][a] + worth * count,
+            "bursts": host["ripe_bursts"][a],
+            "new_24": fresh,
+            "onset": lived - since,
+            "burst_age": since,
+            "fresh_new": (fresh + 0.5) / (host["ripe_new"][a] / days + 0.5),
+            "fresh_evidence": (day + 0.1) / (host["ripe_evidence"][a] / days + 0.1),
             "now": now,
             "evidence_2": host["evidence_2"][a] + worth * now,
             "evidence_24": day,
@@ -171,6 +189,10 @@ class Window:
         found: Values = ((around + 0.25) / (mean + 0.25))[row]
         return found
 
+    def _per_part(self, hosts: NDArray[Any]) -> Values:
+        """How many of these hosts each part has."""
+        return np.bincount(self.memory.part[hosts], minlength=self.memory.parts)
+
     # ---- memory ----------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -180,11 +202,16 @@ class Window:
         a, b, hours = self.a, self.b, np.float32(self.memory.hours)
         np.bitwise_or.at(host["classes"], a, (1 << self.class_b[b]).astype(np.int32))
         np.add.at(memory.moves, (self.class_a[a], self.class_b[b]), float(self.worth))
+        worth = float(self.worth)
         burst = self.new_out >= BURST
+        starts = (worth * self.new_out >= BURST) & (host["first_burst"] < 0)
+        host["first_burst"][starts] = self.number
         large = self.new_out >= LARGE
         sudden = large & (host["largest"] < LARGE / 2)
-        worth = float(self.worth)
-        memory.novelty += (worth * len(a), 1.0, worth * int(large.sum()), worth * int(sudden.sum()))
+        counts = [self._per_part(hosts) for hosts in (a, np.flatnonzero(large), np.flatnonzero(sudden))]
+        memory.novelty[:, 1] += 1.0
+        for column, count in zip((0, 2, 3), counts, strict=True):
+            memory.novelty[:, column] += worth * count
         memory.edges += len(self.src)
         host["targets"] += self.new_out.astype(np.int32)
         host["sources"] += self.new_in.astype(np.int32)
@@ -197,7 +224,7 @@ class Window:
         host["exposure_96"] += np.where(first >= 0, hours, np.float32(0.0))
         for sums, values in (
             (("new_96", "new_24", "new_4"), self.new_out),
-            (("bursts",), burst),
+            (("bursts_24",), burst),
             (("evidence_2", "evidence_24", "evidence_72"), self.evidence),
             (("rare_72",), self.rare),
             (("fan_in_96", "fan_in_72"), self.new_in),
@@ -208,6 +235,7 @@ class Window:
                 host[name] += seen
         np.maximum(host["largest"], (self.worth * self.new_out).astype(np.float32), out=host["largest"])
         host["level"] += host["evidence_24"] * hours
+        memory.peers.learn(self.class_a, first >= 0, host["evidence_24"], self.new_out, worth)
         for name in ("chain_24", "chain_72"):
             host[name] += self.pushed
         for name, active in (("hours_out", out), ("hours_in", into)):

@@ -17,8 +17,8 @@ SAID = 3
 Raw = Mapping[str, float]
 
 
-def reasons(forward: Forward, raw: Float32, minutes: float, suspected: bool) -> str:
-    """One sentence on one edge; `raw` are its values, `suspected` whether its source stood out before."""
+def reasons(forward: Forward, raw: Float32, minutes: float, story: str) -> str:
+    """One sentence on one edge; `raw` are its values, `story` is why its source is suspicious."""
     given = scaled(raw[None])
     without = np.repeat(given, len(FAMILIES), axis=0)
     for row, family in enumerate(FAMILIES):
@@ -30,20 +30,18 @@ def reasons(forward: Forward, raw: Float32, minutes: float, suspected: bool) -> 
         text = WORDS[FAMILIES[row]](values, minutes) if gain[row] > 0 else ""
         if text and len(said) < SAID:
             said.append(text)
-    if suspected:
-        said.append("the source stood out before")
-    return "; ".join(said)
+    return "; ".join([*said, story] if story else said)
 
 
 def _pair(raw: Raw, minutes: float) -> str:
     if raw["new"]:
         return "first contact of this pair"
-    return f"pair first seen {_hours(raw['pair_age'])} ago" if raw["pair_age"] < 48 else ""
+    return f"pair first seen {hours_text(raw['pair_age'])} ago" if raw["pair_age"] < 48 else ""
 
 
 def _target(raw: Raw, minutes: float) -> str:
     if raw["b_unknown"]:
-        return "the target was never seen before"
+        return "the target was not seen before, within 30 days"
     count = round(raw["b_sources"])
     if count == 0:
         return "nobody contacted the target before"
@@ -52,7 +50,7 @@ def _target(raw: Raw, minutes: float) -> str:
 
 def _source(raw: Raw, minutes: float) -> str:
     if raw["a_unknown"]:
-        return "the source was never seen before"
+        return "the source was not seen before, within 30 days"
     if raw["a_targets"] == 0:
         return "the source never contacted anyone before"
     return f"the source usually keeps to {_count(round(raw['a_old']), 'target')}" if raw["a_old"] < 10 else ""
@@ -65,6 +63,21 @@ def _burst(raw: Raw, minutes: float) -> str:
     return f"{_count(count, 'new target')} in {minutes:g} minutes, usually {raw['usual']:.2g}"
 
 
+def _onset(raw: Raw, minutes: float) -> str:
+    if raw["fresh_new"] < 3 or raw["new_24"] < 2:
+        return ""
+    number, times = _count(round(raw["new_24"]), "new target"), round(raw["fresh_new"])
+    return f"{number} within a day, {times} times as many as on the days before"
+
+
+def _peers(raw: Raw, minutes: float) -> str:
+    if raw["others_day"] < 0.05 and raw["evidence_24"] >= 1:
+        return "no other host has turned to as many new and rare targets within a day"
+    if raw["others_burst"] < 0.2 and raw["new_now"] >= 3:
+        return f"no other host has {_count(round(raw['new_now']), 'new target')} in {minutes:g} minutes"
+    return "hosts of its kind seldom reach so far" if raw["peers_day"] < 0.005 else ""
+
+
 def _evidence(raw: Raw, minutes: float) -> str:
     if raw["relative"] < 2:
         return ""
@@ -73,7 +86,7 @@ def _evidence(raw: Raw, minutes: float) -> str:
 
 def _pivot(raw: Raw, minutes: float) -> str:
     if raw["rest_in"] < 72:
-        return f"the source was itself contacted by a new host {_hours(raw['rest_in'])} ago"
+        return f"the source was itself contacted by a new host {hours_text(raw['rest_in'])} ago"
     return "other new edges lead to the target" if raw["chain_b"] > 0.5 else ""
 
 
@@ -101,7 +114,7 @@ def _account(raw: Raw, minutes: float) -> str:
     if not raw["has_user"]:
         return ""
     if raw["u_unknown"]:
-        return "the account was never used before"
+        return "the account was not used before, within 30 days"
     if raw["u_new"]:
         return "the account was never used on the source before"
     if raw["u_share"] < 0.1:
@@ -122,6 +135,8 @@ WORDS: Mapping[str, Callable[[Raw, float], str]] = {
     "target": _target,
     "source": _source,
     "burst": _burst,
+    "onset": _onset,
+    "peers": _peers,
     "evidence": _evidence,
     "pivot": _pivot,
     "class": _class,
@@ -137,5 +152,6 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _hours(hours: float) -> str:
+def hours_text(hours: float) -> str:
+    """A span, in the unit that fits it."""
     return f"{hours * 60:.0f} minutes" if hours < 2 else f"{hours:.0f} hours"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 from entente.config import DetectorOptions
 from entente.detectors.base import Candidates, GraphShape, State, Training, Validation
+from entente.detectors.euler.batches import MakeBatch, TrainingGraph
 from entente.detectors.euler.cells import CELLS, States
 from entente.detectors.euler.layout import indices, lay_out_graph
 from entente.detectors.euler.model import EulerModel
@@ -24,8 +27,8 @@ from entente.detectors.neural import (
     check_graph,
     one_thread,
 )
+from entente.detectors.peers import Peers
 from entente.errors import DetectorError
-from entente.graphs.sampling import NonEdges, held_out
 from entente.graphs.temporal import Float32, Int64, TemporalGraph
 
 STATE_NAMES = ("hidden", "cell")
@@ -33,21 +36,6 @@ EMBEDDING = "embedding"
 
 ROWS_AT_ONCE = 1 << 19
 """Embeddings (windows x hosts) that scoring holds at a time."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Prepared:
-    """A training graph, split into training and held-out edges.
-
-    Non-edges are drawn among all hosts of the graph, active or not: a host that does nothing should not
-    look like one that does.
-    """
-
-    source: TemporalGraph
-    adjacency: Adjacency
-    train: TemporalGraph
-    held: TemporalGraph
-    non_edges: NonEdges
 
 
 class Euler(NeuralDetector):
@@ -64,7 +52,7 @@ class Euler(NeuralDetector):
     def __init__(self, config: EulerOptions, shape: GraphShape, seed: int) -> None:
         self.settings = config.settings()
         super().__init__(config, shape, seed, lambda: EulerModel(self.settings, shape))
-        self._prepared: _Prepared | None = None
+        self._prepared: TrainingGraph | None = None
 
     @property
     def components(self) -> dict[str, tuple[str, ...]]:
@@ -86,42 +74,53 @@ class Euler(NeuralDetector):
     def train(
         self, graph: TemporalGraph, epochs: int, rng: np.random.Generator, proximal: float = 0.0
     ) -> Training:
-        """One Adam step per epoch over all windows, with fresh non-edges and fresh dropout in each."""
+        """One Adam step per epoch over all windows, with fresh non-edges and fresh dropout in each.
+
+        With `batch_edges` one per batch; processes that train together take one each and step by the mean.
+        """
         began = time.perf_counter()
-        prepared = self._prepare(graph)
+        edges = self._prepare(graph).learnt
         noise = torch.Generator().manual_seed(int(rng.integers(2**63)))
-        anchor, loss = self.anchor(), torch.zeros(())
-        edges = prepared.train.num_edges
+        anchor, peers, loss = self.anchor(), Peers.present(), 0.0
+        peers.begin(self.module)
         for _ in range(epochs if edges else 0):
-            loss = self._loss(prepared, rng, noise)
-            total = loss + self.proximal_term(anchor, proximal) if proximal else loss
-            self.optimiser.zero_grad()
-            total.backward()  # type: ignore[no-untyped-call]
-            self.optimiser.step()
-        if not bool(torch.isfinite(loss)):
+            batches, losses = self._batches(graph, rng, noise), []
+            while step := list(islice(batches, peers.size)):
+                self.optimiser.zero_grad()
+                for batch in step[peers.rank :: peers.size]:
+                    losses.append(self._learn(batch, len(step), anchor, proximal))
+                peers.sum_gradients(self.module)
+                self.optimiser.step()
+            loss = peers.mean(losses)
+        if not np.isfinite(loss):
             raise DetectorError(
                 "training diverged: the loss is not a finite number",
                 remedy="Lower detector.lr; check that event counts in the log are sane.",
             )
-        return Training(float(loss.detach()), edges, time.perf_counter() - began)
+        return Training(loss, edges, time.perf_counter() - began)
 
     @one_thread()
     def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
-        prepared = self._prepare(graph)
-        held = prepared.held
-        counts = np.diff(held.offsets)
-        if self.settings.task == "prediction" and len(counts):
-            counts[0] = 0
-        negative = Candidates(*prepared.non_edges.draw(counts, rng))
-        positive = self._in_reach(_edges(held))
-        edges = len(positive.window)
-        if not edges or not len(negative.window):
-            return Validation(0.0, 0.0, 0)
-        pairs = _join(positive, negative)
+        whole = self._prepare(graph)
+        state = self._fit_state(graph, self.initial_state(graph))
+        labels, logits = [], []
         with torch.no_grad():
-            z, _ = self._embed(held, prepared.adjacency, None)
-            logits = self._logits(z, prepared.adjacency, pairs).cpu().numpy()
-        ap, auc = average_precision_and_auc(np.arange(len(pairs.window)) < edges, logits)
+            for number, part in enumerate([whole] if self._at_once(whole) else whole.spans(ROWS_AT_ONCE)):
+                counts, positive = np.diff(part.held.offsets), _edges(part.held)
+                if number == 0:
+                    positive = self._in_reach(positive)
+                    if self.settings.task == "prediction" and len(counts):
+                        counts[0] = 0
+                negative = Candidates(*part.non_edges.draw(counts, rng))
+                pairs = _join(positive, negative)
+                found, state = self._logits_after(part.train, part.adjacency, state, pairs)
+                logits.append(found.cpu().numpy())
+                labels.append(np.arange(len(pairs.window)) < len(positive.window))
+        label = np.concatenate(labels) if labels else np.zeros(0, dtype=np.bool_)
+        edges = int(label.sum())
+        if not 0 < edges < len(label):
+            return Validation(0.0, 0.0, 0)
+        ap, auc = average_precision_and_auc(label, np.concatenate(logits))
         return Validation(ap, auc, edges)
 
     def initial_state(self, graph: TemporalGraph) -> State:
@@ -148,13 +147,14 @@ class Euler(NeuralDetector):
                 pairs = Candidates(
                     candidates.window[low:high] - first, candidates.src[low:high], candidates.dst[low:high]
                 )
-                scores[low:high], kept = self._score_part(part, kept, pairs)
+                logits, kept = self._logits_after(part, Adjacency(lay_out_graph(part)), kept, pairs)
+                scores[low:high] = torch.sigmoid(-logits).cpu().numpy()
         return scores, {name: value.cpu().numpy() for name, value in kept.items()}
 
-    def _score_part(
-        self, graph: TemporalGraph, state: dict[str, Tensor], pairs: Candidates
-    ) -> tuple[Float32, dict[str, Tensor]]:
-        adjacency = Adjacency(lay_out_graph(graph))
+    def _logits_after(
+        self, graph: TemporalGraph, adjacency: Adjacency, state: dict[str, Tensor], pairs: Candidates
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Logits of pairs, `state` being what the windows before left, and the state after the last one."""
         initial = tuple(state[name] for name in STATE_NAMES if name in state)
         z, after = self._embed(graph, adjacency, None, initial)
         kept = dict(zip(STATE_NAMES, after, strict=False))
@@ -163,24 +163,51 @@ class Euler(NeuralDetector):
             every = self._row(adjacency, last, np.arange(graph.num_nodes))
             kept[EMBEDDING] = z.index_select(0, indices(every).to(self.device))
             z = torch.cat((z, state[EMBEDDING]))  # what the first window's pairs are predicted from
-        logits = self._logits(z, adjacency, pairs)
-        anomaly: Float32 = torch.sigmoid(-logits).cpu().numpy()
-        return anomaly, kept
+        return self._logits(z, adjacency, pairs), kept
 
-    def _loss(self, prepared: _Prepared, rng: np.random.Generator, noise: torch.Generator) -> Tensor:
+    def _at_once(self, whole: TrainingGraph) -> bool:
+        """Whether the graph is small enough to be taken as one."""
+        return self.config.batch_edges is None or whole.source.num_edges <= self.config.batch_edges
+
+    def _batches(
+        self, graph: TemporalGraph, rng: np.random.Generator, noise: torch.Generator
+    ) -> Iterator[Callable[[], Tensor]]:
+        """What an epoch learns, as losses to be computed; each batch has draws of its own."""
+        whole = self._prepare(graph)
+        if self.config.batch_edges is None or self._at_once(whole):
+            yield partial(self._loss, whole, rng, noise)
+            return
+        for make in whole.batches(self.config.batch_edges, rng):
+            yield partial(self._batch_loss, make, int(rng.integers(2**63)))
+
+    def _learn(
+        self, batch: Callable[[], Tensor], batches: int, anchor: list[Tensor], proximal: float
+    ) -> float:
+        """Add the gradients of one of a step's batches; its loss."""
+        loss = batch()
+        total = loss + self.proximal_term(anchor, proximal) if proximal else loss
+        (total / batches).backward()  # type: ignore[no-untyped-call]
+        return float(loss.detach())
+
+    def _batch_loss(self, make: MakeBatch, seed: int) -> Tensor:
+        rng = np.random.default_rng(seed)
+        noise = torch.Generator().manual_seed(int(rng.integers(2**63)))
+        return self._loss(make(rng), rng, noise)
+
+    def _loss(self, part: TrainingGraph, rng: np.random.Generator, noise: torch.Generator) -> Tensor:
         """The mean over windows of the cross entropy, edges and non-edges weighing the same."""
-        counts = np.diff(prepared.train.offsets)
-        edges = self._in_reach(_edges(prepared.train))
-        drawn = prepared.non_edges.draw(counts * self.settings.negatives, rng)
+        counts = np.diff(part.train.offsets)
+        edges = self._in_reach(_edges(part.train))
+        drawn = part.non_edges.draw(counts * self.settings.negatives, rng)
         non_edges = self._in_reach(Candidates(*drawn))
         sign = np.ones(len(edges.window) + len(non_edges.window), dtype=np.float32)
         sign[len(edges.window) :] = -1.0
-        share = np.concatenate([_window_shares(part.window, len(counts)) for part in (edges, non_edges)])
-        adjacency = prepared.adjacency
+        share = np.concatenate([_window_shares(pairs.window, len(counts)) for pairs in (edges, non_edges)])
+        adjacency = part.adjacency
         if self.settings.edge_dropout:
-            kept = rng.random(prepared.train.num_edges) >= self.settings.edge_dropout
-            adjacency = Adjacency(lay_out_graph(prepared.train.select(kept)))
-        z, _ = self._embed(prepared.train, adjacency, noise)
+            kept = rng.random(part.train.num_edges) >= self.settings.edge_dropout
+            adjacency = Adjacency(lay_out_graph(part.train.select(kept)))
+        z, _ = self._embed(part.train, adjacency, noise)
         logits = self._logits(z, adjacency, _join(edges, non_edges))
         losses = nn.functional.softplus(-torch.from_numpy(sign).to(self.device) * logits)
         return torch.dot(losses, torch.from_numpy(share).to(self.device)) / 2
@@ -254,20 +281,11 @@ class Euler(NeuralDetector):
             fitted[name][:known] = torch.from_numpy(np.array(array))
         return fitted
 
-    def _prepare(self, graph: TemporalGraph) -> _Prepared:
-        """Split and laid out; kept for the next call with the same graph."""
-        if self._prepared is not None and self._prepared.source is graph:
-            return self._prepared
-        check_graph(graph, self.shape)
-        held = held_out(graph, self.settings.validation_edges)
-        train = graph.select(~held)
-        self._prepared = _Prepared(
-            source=graph,
-            adjacency=Adjacency(lay_out_graph(train)),
-            train=train,
-            held=graph.select(held),
-            non_edges=NonEdges(graph),
-        )
+    def _prepare(self, graph: TemporalGraph) -> TrainingGraph:
+        """Kept for the next call with the same graph."""
+        if self._prepared is None or self._prepared.source is not graph:
+            check_graph(graph, self.shape)
+            self._prepared = TrainingGraph.of(graph, self.settings.validation_edges)
         return self._prepared
 
 

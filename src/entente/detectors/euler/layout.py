@@ -73,9 +73,8 @@ def lay_out(
 
 def lay_out_graph(graph: TemporalGraph) -> WindowLayout:
     """All windows and all hosts of a graph."""
-    return lay_out(
-        graph.window_of_edge(), graph.src, graph.dst, graph.weight, graph.num_windows, graph.num_nodes
-    )
+    weight = graph.weight if graph.strength is None else graph.strength
+    return lay_out(graph.window_of_edge(), graph.src, graph.dst, weight, graph.num_windows, graph.num_nodes)
 
 
 def _keys(window: Int64, node: Int64, windows: int) -> Int64:

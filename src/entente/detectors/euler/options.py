@@ -63,9 +63,11 @@ class EulerOptions(DetectorOptions):
     identities: Literal["trained", "fixed"] = "trained"
     """A host's row: trained and sent, or a random unit vector, the same in every silo."""
 
+    batch_edges: int | None = Field(default=None, ge=1000)
+    """Edges trained on at once, about 2 GB of memory per million; all where unset."""
     device: Literal["auto", "cpu", "cuda"] = "cpu"
     """Where it computes; auto = a GPU where there is one. Another device rounds differently: other bits."""
 
     def settings(self) -> EulerSettings:
         """The model's settings, those that cannot be set included."""
-        return EulerSettings(**self.model_dump(exclude={"name", "device"}))
+        return EulerSettings(**self.model_dump(exclude={"name", "device", "batch_edges"}))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from entente.detectors.euler.cells import Cell, States
 from entente.detectors.euler.layout import BLOCK, WindowLayout, indices
-from entente.graphs.temporal import Int64
+from entente.graphs.temporal import Int64, distinct
 
 ROWS_AT_ONCE = 4096
 """Visits whose gates are held at once."""
@@ -63,7 +63,7 @@ def visits_of(layout: WindowLayout) -> Visits:
     windows, nodes = max(layout.windows, 1), layout.nodes
     received = layout.keys // BLOCK - layout.row_node // BLOCK * layout.windows
     sent = np.repeat(received, np.diff(layout.starts))
-    visits = np.unique(np.concatenate((received * nodes + layout.row_node, sent * nodes + layout.sender)))
+    visits = distinct(np.concatenate((received * nodes + layout.row_node, sent * nodes + layout.sender)))
     window, node = visits // max(nodes, 1), visits % max(nodes, 1)
     rows = np.lexsort((window, node))
     keys = (node * windows + window)[rows]

@@ -50,11 +50,12 @@ class Jbeil(NeuralDetector):
 
     def __init__(self, config: JbeilOptions, shape: GraphShape, seed: int) -> None:
         self.settings = config.settings()
-        super().__init__(config, shape, seed, lambda: TGN(self.settings))
+        features = int(shape.weighted)
+        super().__init__(config, shape, seed, lambda: TGN(self.settings, shape.roles, features))
 
     @property
     def components(self) -> dict[str, tuple[str, ...]]:
-        owner = {"attention": "ENC", "memory": "TEMP", "decoder": "DEC"}
+        owner = {"roles": "ENC", "attention": "ENC", "memory": "TEMP", "decoder": "DEC"}
         parts: dict[str, tuple[str, ...]] = {}
         for name, _ in self.module.named_parameters():
             part = owner[name.partition(".")[0]]
@@ -125,7 +126,8 @@ class Jbeil(NeuralDetector):
     ) -> tuple[Float32, State]:
         check_graph(graph, self.shape)
         order = np.lexsort((graph.time, graph.window_of_edge()))
-        memory = TgnMemory.load(state, graph.num_nodes, self.settings.memory, self.device)
+        features = int(self.shape.weighted)
+        memory = TgnMemory.load(state, graph.num_nodes, self.settings.memory, self.device, features)
         stream = self._stream(graph, order, self._ring(state, graph.num_nodes))
         own = candidates is None
         if candidates is None:
@@ -179,13 +181,24 @@ class Jbeil(NeuralDetector):
                 self.module.observe(stream, memory, batch, updated)
 
     def _memory(self, graph: TemporalGraph) -> TgnMemory:
-        return TgnMemory.empty(graph.num_nodes, self.settings.memory, self.device)
+        features = int(self.shape.weighted)
+        return TgnMemory.empty(graph.num_nodes, self.settings.memory, self.device, features)
 
     def _stream(self, graph: TemporalGraph, events: Int64, past: Ring | None = None) -> Stream:
         k = self.settings.neighbours
         if past is None:
             past = Ring.empty(graph.num_nodes, k)
-        return Stream(graph.src[events], graph.dst[events], graph.time[events], past, k)
+        weight = roles = None
+        if self.shape.weighted:
+            if graph.strength is None:
+                raise DetectorError(
+                    "the graph does not say what its edges weigh", remedy="Build it with graph.weight."
+                )
+            weight = graph.strength[events]
+        if self.shape.roles:
+            first = self.shape.table_size - self.shape.roles
+            roles = np.where(graph.rows[:, -1] >= 0, graph.rows[:, -1] - first, -1).astype(np.int64)
+        return Stream(graph.src[events], graph.dst[events], graph.time[events], past, k, weight, roles)
 
     def _split(self, graph: TemporalGraph) -> tuple[Int64, int]:
         """Events in order of time, and how many of them train."""

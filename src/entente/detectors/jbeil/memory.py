@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from entente.artifacts import Arrays
 from entente.detectors.jbeil.layers import TimeEncoding
 from entente.errors import DetectorError
-from entente.graphs.temporal import Int64
+from entente.graphs.temporal import Float32, Int64, distinct
 from entente.logs.schema import MICROSECONDS
 
 NAMES = ("memory", "memory_time", "message_pending", "message_other", "message_gap")
+FEATURE = "message_feature"
+"""In the state of a model whose edges have a weight."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,33 +33,34 @@ class TgnMemory:
     pending: NDArray[np.bool_]  # whether a message waits
     other: Tensor  # [hosts, width]: the other end's memory when the message was sent
     gap: Tensor  # [hosts]: seconds between the host's last two events
+    feature: Tensor  # [hosts, 0 or 1]: what the event of the message weighed
 
     @staticmethod
-    def empty(hosts: int, width: int, device: torch.device) -> TgnMemory:
+    def empty(hosts: int, width: int, device: torch.device, features: int = 0) -> TgnMemory:
         return TgnMemory(
             torch.zeros(hosts, width, device=device),
             np.full(hosts, -1, dtype=np.int64),
             np.zeros(hosts, dtype=np.bool_),
             torch.zeros(hosts, width, device=device),
             torch.zeros(hosts, device=device),
+            torch.zeros(hosts, features, device=device),
         )
 
     @staticmethod
-    def load(state: Arrays, hosts: int, width: int, device: torch.device) -> TgnMemory:
+    def load(state: Arrays, hosts: int, width: int, device: torch.device, features: int = 0) -> TgnMemory:
         """A copy of the memory in a state; hosts appended since then have none."""
-        fresh = TgnMemory.empty(hosts, width, device)
-        if any(name not in state for name in NAMES) or state["memory"].shape[1:] != (width,):
+        fresh = TgnMemory.empty(hosts, width, device, features)
+        tensors = {"memory": fresh.rows, "message_other": fresh.other, "message_gap": fresh.gap}
+        if features:
+            tensors[FEATURE] = fresh.feature
+        if any(name not in state for name in (*NAMES, *tensors)) or state["memory"].shape[1:] != (width,):
             raise DetectorError(
                 "the state is not one of this detector", remedy="Use the state that the same model left."
             )
         old = len(state["memory"])
         if old > hosts:
             raise DetectorError(f"the state knows {old} hosts, the graph only {hosts}")
-        for tensor, name in (
-            (fresh.rows, "memory"),
-            (fresh.other, "message_other"),
-            (fresh.gap, "message_gap"),
-        ):
+        for name, tensor in tensors.items():
             if not np.isfinite(state[name]).all():
                 raise DetectorError(f"the state's {name} holds a value that is not a finite number")
             tensor[:old] = torch.from_numpy(np.array(state[name])).to(device)
@@ -72,18 +75,28 @@ class TgnMemory:
             "message_pending": self.pending.astype(np.uint8),
             "message_other": self.other.cpu().numpy().copy(),
             "message_gap": self.gap.cpu().numpy().copy(),
+            **({FEATURE: self.feature.cpu().numpy().copy()} if self.feature.shape[1] else {}),
         }
 
-    def receive(self, src: Int64, dst: Int64, time: Int64, hosts: Int64, rows: Tensor) -> None:
+    def receive(
+        self,
+        src: Int64,
+        dst: Int64,
+        time: Int64,
+        hosts: Int64,
+        rows: Tensor,
+        features: Float32 | None = None,
+    ) -> None:
         """Settle the memories of the ends of a batch's events, then keep each end's last event as message.
 
-        `rows` are the up-to-date memories of `hosts`, which are sorted and hold every end.
+        `rows` are the up-to-date memories of `hosts`, which are sorted and hold every end; `features` are
+        what the events weigh, where that is known.
         """
         ends = np.stack((src, dst), axis=1).ravel()
         others = np.stack((dst, src), axis=1).ravel()
         last = np.empty(len(self.time), dtype=np.int64)
         last[ends] = np.arange(len(ends))  # of equal places the last one stays
-        touched = np.unique(ends)
+        touched = distinct(ends)
         event = last[touched]
         device = rows.device
         at = torch.from_numpy(touched).to(device)
@@ -95,16 +108,18 @@ class TgnMemory:
         self.rows[at] = rows[own]
         self.other[at] = rows[other]
         self.gap[at] = torch.from_numpy(gap).to(device)
+        if features is not None:
+            self.feature[at] = torch.from_numpy(features[event // 2][:, None]).to(device)
         self.time[touched] = moment
         self.pending[touched] = True
 
 
 class MemoryUpdater(nn.Module):
-    """GRU from (own memory, other's memory, time since the last event) to own memory."""
+    """GRU from (own memory, other's memory, time since the last event, its weight) to own memory."""
 
-    def __init__(self, width: int, time: TimeEncoding) -> None:
+    def __init__(self, width: int, time: TimeEncoding, features: int = 0) -> None:
         super().__init__()
-        self.cell = nn.GRUCell(2 * width + time.width, width)
+        self.cell = nn.GRUCell(2 * width + time.width + features, width)
         self.time = time
 
     def forward(self, memory: TgnMemory, hosts: Int64) -> Tensor:
@@ -118,7 +133,7 @@ class MemoryUpdater(nn.Module):
         place = torch.from_numpy(waiting).to(device)
         at = at[place]
         own = rows[place]
-        message = torch.cat((own, memory.other[at], self.time(memory.gap[at])), dim=1)
+        message = torch.cat((own, memory.other[at], self.time(memory.gap[at]), memory.feature[at]), dim=1)
         return rows.index_copy(0, place, self._gru(message, own))
 
     def _gru(self, message: Tensor, own: Tensor) -> Tensor:

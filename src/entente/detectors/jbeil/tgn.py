@@ -13,18 +13,32 @@ from entente.detectors.jbeil.layers import EdgeDecoder, NeighbourAttention, Neig
 from entente.detectors.jbeil.memory import MemoryUpdater, TgnMemory
 from entente.detectors.jbeil.options import JbeilSettings
 from entente.graphs.neighbours import Recent, RecentNeighbours, Ring
-from entente.graphs.temporal import Int32, Int64
+from entente.graphs.temporal import Float32, Int32, Int64
 from entente.logs.schema import MICROSECONDS
 
 
 class Stream:
-    """Events in order of time, and the neighbours they make; `past` is what went before them."""
+    """Events in order of time, and the neighbours they make; `past` is what went before them.
 
-    def __init__(self, src: Int32, dst: Int32, time: Int64, past: Ring, k: int) -> None:
+    `weight` is what the events weigh and `roles` the role of every host, -1 for none, where that is known.
+    """
+
+    def __init__(
+        self,
+        src: Int32,
+        dst: Int32,
+        time: Int64,
+        past: Ring,
+        k: int,
+        weight: Float32 | None = None,
+        roles: Int64 | None = None,
+    ) -> None:
         self.src = src.astype(np.int64)
         self.dst = dst.astype(np.int64)
         self.time = time
         self.hosts = len(past.node)
+        self.roles = roles
+        self.features = None if weight is None else np.log2(1.0 + weight).astype(np.float32)
         self.neighbours = RecentNeighbours(src.astype(np.int32), dst.astype(np.int32), time, past, k)
 
     def __len__(self) -> int:
@@ -50,11 +64,12 @@ class Asked:
 
 
 class TGN(nn.Module):
-    def __init__(self, settings: JbeilSettings) -> None:
+    def __init__(self, settings: JbeilSettings, roles: int = 0, features: int = 0) -> None:
         super().__init__()
         self.width = settings.memory
         self.time = TimeEncoding(settings.time)
-        self.memory = MemoryUpdater(settings.memory, self.time)
+        self.memory = MemoryUpdater(settings.memory, self.time, features)
+        self.roles = nn.Embedding(roles, settings.memory) if roles else None
         self.attention = nn.ModuleList(
             NeighbourAttention(
                 settings.memory if layer == 0 else settings.embedding,
@@ -89,7 +104,8 @@ class TGN(nn.Module):
         if updated is None:
             hosts = np.union1d(stream.src[batch], stream.dst[batch])
             updated = hosts, self.memory(memory, hosts)
-        memory.receive(stream.src[batch], stream.dst[batch], stream.time[batch], *updated)
+        features = None if stream.features is None else stream.features[batch]
+        memory.receive(stream.src[batch], stream.dst[batch], stream.time[batch], *updated, features)
 
     def _embed(
         self, stream: Stream, memory: TgnMemory, batch: Int64, asked: tuple[Int64, Int64]
@@ -118,12 +134,21 @@ class TGN(nn.Module):
             mark[near.node[near.known]] = True
         hosts = np.flatnonzero(mark)
         rows: Tensor = self.memory(memory, hosts)
-        table, below = rows, hosts
+        table, below = self._with_roles(rows, stream, hosts), hosts
         for layer in self.attention:
             near, moment, above = found.pop(), moments.pop(), wanted.pop()
             table = layer(table, self._neighbourhood(above, moment, near, below))
             below = above
         return hosts, rows, table
+
+    def _with_roles(self, rows: Tensor, stream: Stream, hosts: Int64) -> Tensor:
+        """The lowest layer's input: memories, and what is known of the hosts besides."""
+        if self.roles is None or stream.roles is None:
+            return rows
+        role = torch.from_numpy(stream.roles[hosts]).to(rows.device)
+        known = (role >= 0).unsqueeze(1)
+        found: Tensor = rows + self.roles(role.clamp(min=0)) * known
+        return found
 
     def _neighbourhood(self, nodes: Int64, moment: Int64, near: Recent, below: Int64) -> Neighbourhood:
         device = self.time.frequencies.device
