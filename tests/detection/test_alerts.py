@@ -265,7 +265,8 @@ def test_a_budget_takes_the_highest_scores_of_each_day(rows: list[Row], budget: 
 def test_a_budget_holds_over_days_that_are_read_in_parts(cuts: list[int], budget: float) -> None:
     rng = np.random.default_rng(0)
     rows = [(w, s, d, float(rng.random())) for w in range(2 * WINDOWS_A_DAY) for s in "ab" for d in "cdef"]
-    policy, left, found = AlertPolicy(alerts_per_day=budget, exclude=()), None, []
+    policy, left = AlertPolicy(alerts_per_day=budget, exclude=()), None
+    found: list[Alert] = []
     bounds = sorted({0, *cuts, 2 * WINDOWS_A_DAY})
     for low, high in pairwise(bounds):
         edges = scored([row for row in rows if low <= row[0] < high])

@@ -46,8 +46,8 @@ def test_an_alert_joins_its_source_s_incident_then_the_one_that_reached_it_then_
     rows: list[tuple[str, str, str]],
 ) -> None:
     alerts = [
-        replace(alert(hour, *pair), users=() if user == "$" else (user,))
-        for hour, (*pair, user) in enumerate(rows)
+        replace(alert(hour, src, dst), users=() if user == "$" else (user,))
+        for hour, (src, dst, user) in enumerate(rows)
     ]
 
     def partition(found: Iterable[Alert]) -> set[frozenset[str]]:

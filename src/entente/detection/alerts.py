@@ -81,6 +81,7 @@ class Alert:
     model_before: str | None = None  # whose place that model took while the service ran
     elsewhere: tuple[str, ...] = ()  # what other silos let know of the two hosts
     link: str | None = None  # other silos' alerts about the same source have the same one
+    raised: bool = True  # False: no alert, but an edge that belongs to the incident of others
 
     @property
     def id(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -12,9 +12,12 @@ from uuid import uuid5
 from entente.detection.alerts import NAMESPACE, Alert, in_order
 from entente.detection.explanations import SEVERITIES, Severity
 from entente.detection.metrics import MICROSECONDS
+from entente.text import count
 
 HOURS = 12.0
 """An incident to which nothing was added for so long is over."""
+AGAIN = 48.0
+"""Hours after an alert in which its pair, seen again, still belongs to the incident."""
 IMPERSONAL = frozenset(("-", "SYSTEM", "ANONYMOUS LOGON", "LOCAL SERVICE", "NETWORK SERVICE", "ANONYMOUS"))
 
 
@@ -32,6 +35,7 @@ class Incident:
     score: float  # the highest
     severity: Severity
     explanation: tuple[str, ...]
+    further: int = 0  # edges that belong to it and are no alerts
 
     @property
     def alerts(self) -> int:
@@ -54,7 +58,8 @@ def assign_incidents(
     """
     seen = _Seen(round(hours * 3600 * MICROSECONDS))
     for alert in sorted(earlier, key=in_order):
-        seen.note(alert)
+        if alert.raised:
+            seen.note(alert)
     found = []
     for alert in _in_order(list(alerts)):
         incident = seen.incident_of(alert) or str(uuid5(NAMESPACE, f"incident {alert.id}"))
@@ -92,14 +97,16 @@ def _personal(user: str) -> bool:
     return bool(name) and not name.endswith("$") and name not in IMPERSONAL
 
 
-def still_open(alerts: Sequence[Alert], hours: float = HOURS) -> tuple[Alert, ...]:
-    """Those alerts whose incidents later alerts may still join."""
+def still_open(alerts: Sequence[Alert], hours: float = AGAIN) -> tuple[Alert, ...]:
+    """Those alerts whose incidents later alerts and further edges may still join."""
     last = max((alert.start for alert in alerts), default=0)
     return tuple(alert for alert in alerts if last - alert.start <= hours * 3600 * MICROSECONDS)
 
 
-def list_incidents(alerts: Iterable[Alert], smallest: int = 2) -> tuple[Incident, ...]:
-    """The incidents of alerts that have ids of them, the weightiest first.
+def list_incidents(
+    alerts: Iterable[Alert], smallest: int = 2, further: Iterable[Alert] = ()
+) -> tuple[Incident, ...]:
+    """The incidents of alerts that have ids of them, the weightiest first; `further` edges are counted.
 
     The weight is the number of alerts times log2(1 + sources that act in it): what several hosts do one after
     the other is a campaign before it is somebody's busy hour. Groups of fewer than `smallest` alerts stay
@@ -109,7 +116,10 @@ def list_incidents(alerts: Iterable[Alert], smallest: int = 2) -> tuple[Incident
     for alert in alerts:
         if alert.incident is not None:
             groups[alert.incident].append(alert)
-    incidents = (_incident(name, group) for name, group in groups.items() if len(group) >= smallest)
+    beside = Counter(edge.incident for edge in further)
+    incidents = (
+        _incident(name, group, beside[name]) for name, group in groups.items() if len(group) >= smallest
+    )
     return tuple(
         sorted(
             incidents, key=lambda one: (-one.weight, -SEVERITIES.index(one.severity), -one.score, one.start)
@@ -117,7 +127,7 @@ def list_incidents(alerts: Iterable[Alert], smallest: int = 2) -> tuple[Incident
     )
 
 
-def _incident(name: str, group: Sequence[Alert]) -> Incident:
+def _incident(name: str, group: Sequence[Alert], further: int) -> Incident:
     ordered = _in_order(group)
     hosts = tuple(dict.fromkeys(host for alert in ordered for host in (alert.src, alert.dst)))
     silos = tuple(sorted({silo for alert in ordered for silo in alert.silos}))
@@ -135,7 +145,11 @@ def _incident(name: str, group: Sequence[Alert]) -> Incident:
         chain=tuple((alert.start, alert.src, alert.dst) for alert in ordered),
         score=max(alert.score for alert in ordered),
         severity=SEVERITIES[worst],
-        explanation=_explain(ordered, hosts, silos, pivots),
+        explanation=(
+            *_explain(ordered, hosts, silos, pivots),
+            *((f"{count(further, 'further edge')} of it below what is raised",) if further else ()),
+        ),
+        further=further,
     )
 
 

@@ -17,6 +17,7 @@ from entente.detection.policy import TAUGHT, AlertPolicy, to_many
 from entente.detection.scored import ScoredEdges
 from entente.detection.table import AlertTable
 from entente.detection.thresholds import Calibration
+from entente.detectors.base import with_names
 
 POOL = 20
 """With a budget, so many times as many edges of a day are looked at, since some are never raised."""
@@ -184,12 +185,12 @@ def make_alert(
         severity=severity(novelty, days),
         silo=silo,
         explanation=(
-            *((why,) if why else ()),
+            *((with_names(why, scored.hosts),) if why else ()),
             *explain(src, dst, novelty, days, view),
             *(() if rarity is None else (_rare(rarity, view),)),
             *ranked,
         ),
-        direction=_direction(view),
+        direction=direction(view.owns_source, view.owns_target),
         rarity=rarity,
         source_role=past.role(start, s),
         target_role=past.role(start, d),
@@ -200,10 +201,11 @@ def _rare(rarity: int, view: SiloView) -> str:
     return f"1 in {rarity:,} edges scores as high in the validation windows of {view.logs}"
 
 
-def _direction(view: SiloView) -> Direction:
-    if view.owns_source and view.owns_target:
+def direction(own_source: bool, own_target: bool) -> Direction:
+    """Of an edge, seen from a silo that owns one end of it or both."""
+    if own_source and own_target:
         return "internal"
-    return "outbound" if view.owns_source else "inbound"
+    return "outbound" if own_source else "inbound"
 
 
 class Ranks:

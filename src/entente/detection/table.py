@@ -64,6 +64,7 @@ SCHEMA = pa.schema(
         ("model_before", pa.string()),
         ("elsewhere", _TEXTS),
         ("link", pa.string()),
+        ("raised", pa.bool_()),
     ]
 )
 """The fields of an alert and its id."""
@@ -76,13 +77,17 @@ class AlertTable:
 
     alerts: tuple[Alert, ...]
     excluded: Mapping[str, int] = field(default_factory=dict)
+    further: tuple[Alert, ...] = ()
+    """Edges of the alerts' incidents that are no alerts themselves."""
 
 
-def write_table(path: Path, alerts: Sequence[Alert], excluded: Mapping[str, int]) -> None:
+def write_table(
+    path: Path, alerts: Sequence[Alert], excluded: Mapping[str, int], further: Sequence[Alert] = ()
+) -> None:
     """Write alerts.parquet whole or not at all."""
     facts = {b"entente.alerts": VERSION.encode()}
     facts |= {_PREFIX + reason.encode(): str(count).encode() for reason, count in sorted(excluded.items())}
-    rows = [alert.as_dict() for alert in alerts]
+    rows = [alert.as_dict() for alert in (*alerts, *further)]
     with replacing(path) as temporary:
         parquet.write_table(pa.Table.from_pylist(rows, SCHEMA.with_metadata(facts)), temporary)
 
@@ -104,4 +109,6 @@ def read_table(path: Path) -> AlertTable:
     excluded = {
         key.removeprefix(_PREFIX).decode(): int(n) for key, n in facts.items() if key.startswith(_PREFIX)
     }
-    return AlertTable(tuple(Alert.from_dict(row) for row in table.to_pylist()), excluded)
+    found = [Alert.from_dict(row) for row in table.to_pylist()]
+    alerts, further = (tuple(one for one in found if one.raised == kind) for kind in (True, False))
+    return AlertTable(alerts, excluded, further)

@@ -12,6 +12,7 @@ from entente.detection.addresses import address
 from entente.detection.alerts import NAMESPACE, Alert
 from entente.detection.explanations import SEVERITIES, TECHNIQUES
 from entente.detection.sinks.base import Sink, headline, timestamp
+from entente.text import count
 
 TEMPLATE, TEMPLATE_VERSION = "af16764b-f8e5-4603-9de1-de34d272f80b", "2"
 """MISP's own template `network-connection`."""
@@ -35,7 +36,7 @@ class MispEvent(Sink):
         begin = min((alert.time for alert in alerts), default=0)
         event = {
             "uuid": _uuid("event", *(alert.id for alert in alerts)),
-            "info": f"Entente: {len(alerts)} unexpected connections",
+            "info": f"Entente: {count(len(alerts), 'unexpected connection')}",
             "date": timestamp(begin)[:10],
             "timestamp": _seconds(max((alert.end for alert in alerts), default=0)),
             "published": False,
