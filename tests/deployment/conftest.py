@@ -35,7 +35,7 @@ from entente.logs.events import write_events
 from entente.runs.folder import RunFolder
 
 SILOS = ("east", "north", "west")
-DEADLINE = 15
+DEADLINE = 30
 
 EXPERIMENT = """
 name = "{name}"
@@ -174,7 +174,7 @@ class Lab:
         done = self.submit(experiment, "--detach")
         assert done.returncode == 0, done.stderr
         run = self.run(experiment)
-        self.wait(lambda: len(run.rounds()) >= 2, 120, "two rounds")
+        self.wait(lambda: len(run.rounds()) >= 2, 300, "two rounds")
         return run
 
     def ended(self, run: RunFolder, seconds: float = 200) -> dict[str, Any]:
@@ -184,7 +184,8 @@ class Lab:
 
     def in_one_process(self, experiment: Path) -> dict[str, Any]:
         """The model of `runtime/local.py` for the same experiment, from everybody's events."""
-        from entente.runtime.local import fit, load_dataset
+        from entente.runtime.assembly import load_dataset
+        from entente.runtime.local import fit
 
         agreed = self.federation.terms.apply(load_experiment(experiment))
         secret = self.kits["east"] / "local" / SECRET
@@ -211,7 +212,7 @@ class Lab:
 
     def wait_for(self, *silos: str) -> None:
         self.wait(
-            lambda: set(self.coordinator.members() or ()) == set(silos), 120, f"only {', '.join(silos)}"
+            lambda: set(self.coordinator.members() or ()) == set(silos), 300, f"only {', '.join(silos)}"
         )
 
     @staticmethod

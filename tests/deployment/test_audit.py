@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,29 @@ def test_an_entry_holds_no_endless_text_and_no_escape_sequence(tmp_path: Path) -
     assert "\\\\u001b" in text
     assert "\\\\u202e" in text
     assert verify(audit.path).entries == 1
+
+
+@pytest.mark.parametrize("line", [b"[" * 5000, b'{"a":' * 5000, b"\xff", b"9" * 5000, b"[]", b'"x"'])
+def test_a_record_with_any_line_at_its_end_is_an_error_in_words(tmp_path: Path, line: bytes) -> None:
+    audit, other = _written(tmp_path), Audit(tmp_path / "other.jsonl", "west")
+    other.append("round", heads={"east": audit.head()})
+    audit.path.write_bytes(audit.path.read_bytes() + line + b"\n")
+    for look in (lambda: verify(audit.path), lambda: witness(audit.path, other.path), audit.head):
+        with pytest.raises(StorageError):
+            look()
+
+
+@pytest.mark.parametrize("key", ["hash", "site", "event", "time", "previous"])
+def test_another_sites_record_may_hold_anything(tmp_path: Path, key: str) -> None:
+    audit, other = _written(tmp_path), Audit(tmp_path / "other.jsonl", "west")
+    other.append("round", heads={"east": audit.head()})
+    for name in (key, "heads"):
+        for value in ([[1]], {"east": [1]}, 1.5, None, "x"):
+            entry = json.loads(other.path.read_text().splitlines()[0]) | {name: value}
+            strange = tmp_path / "strange.jsonl"
+            strange.write_text(json.dumps(entry) + "\n")
+            for first, second in ((audit.path, strange), (strange, audit.path)):
+                with suppress(StorageError):
+                    witness(first, second)
+            with pytest.raises(StorageError):
+                verify(strange)

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -42,10 +43,40 @@ SILOS = ("east", "north", "west")
 
 def test_three_silos_give_the_model_of_the_in_process_loop_bit_for_bit(lab: Any) -> None:
     experiment = lab.write("same", rounds=4)
-    done = lab.submit(experiment, "--json")
+    done = lab.submit(experiment, "--json", "--track", "tensorboard", "--track", "mlflow")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["phase"] == "done"
     assert lab.same(lab.run(experiment), lab.in_one_process(experiment))
+
+
+def test_the_rounds_of_a_federation_can_be_tracked(lab: Any) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    found = accumulator.EventAccumulator(
+        str(lab.run(lab.root / "same.toml").path / "tracking" / "tensorboard")
+    )
+    found.Reload()
+    assert [point.step for point in found.Scalars("loss")] == [1, 2, 3, 4]
+    assert {f"silo/{silo}/r" for silo in SILOS} <= set(found.Tags()["scalars"])
+
+
+def test_mlflow_has_the_rounds_and_the_model_of_a_federation(lab: Any) -> None:
+    folder = lab.run(lab.root / "same.toml").path / "tracking" / "mlflow"
+    with contextlib.closing(sqlite3.connect(folder / "mlflow.db")) as database:
+        steps = database.execute("select step from metrics where key = 'loss' order by step").fetchall()
+        names = {row[0] for row in database.execute("select distinct key from metrics")}
+        status = database.execute("select status from runs").fetchall()
+    assert steps == [(1,), (2,), (3,), (4,)]
+    assert {f"silo/{silo}/r" for silo in SILOS} <= names
+    assert status == [("FINISHED",)]
+    assert {path.name for path in (folder / "artefacts").rglob("model.*")} == {
+        "model.safetensors",
+        "model.json",
+    }
+
+
+def test_nobody_else_can_read_what_a_site_has_written(lab: Any) -> None:
+    written = [path for kit in lab.kits.values() for path in kit.rglob("*") if not path.is_symlink()]
+    assert [str(path) for path in written if path.exists() and path.stat().st_mode & 0o077] == []
 
 
 def test_every_silo_has_the_model_with_a_threshold_of_its_own_and_can_detect(lab: Any) -> None:
@@ -242,7 +273,7 @@ def refusals(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
                 outcome[name] = f"refused at once: {error}"
                 continue
             lab.wait(
-                lambda i=identifier: str(flare.get_job_meta(i)["status"]).startswith("FINISHED"),  # type: ignore[misc]
+                lambda i=identifier: str(flare.get_job_meta(i)["status"]).startswith("FINISHED"),
                 90,
                 f"the end of a job with {name}",
             )
@@ -319,18 +350,18 @@ def _certificate(folder: Path, authority: Path, days: int, name: str = "west") -
     return folder / "client.crt", folder / "client.key"
 
 
-def _handshake(port: int, root: Path, pair: tuple[Path, ...] | None) -> str:
-    """What the coordinator's port says to a certificate: 'admitted' or the refusal."""
+def _handshake(port: int, root: Path, pair: tuple[Path, ...] | None, patience: float = 60.0) -> str:
+    """What the coordinator's port says to a certificate: the refusal, or 'admitted' if none comes in time."""
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=str(root))
     context.check_hostname = False
     if pair is not None:
         context.load_cert_chain(*map(str, pair))
     try:
         with (
-            socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
+            socket.create_connection(("127.0.0.1", port), timeout=60) as plain,
             context.wrap_socket(plain) as secure,
         ):
-            secure.settimeout(3)
+            secure.settimeout(patience)
             return "admitted" if secure.recv(1) else "closed"
     except TimeoutError:
         return "admitted"
@@ -344,7 +375,7 @@ def test_only_a_valid_certificate_of_this_federation_is_let_in(lab: Any, tmp_pat
     other = provision(parse_federation({"name": "other", "silos": SILOS}), tmp_path / "other")
     foreign = (other["west"] / "startup" / "client.crt", other["west"] / "startup" / "client.key")
     expired = _certificate(tmp_path / "expired", lab.root / "federation" / "authority", days=-1)
-    assert _handshake(lab.port, root, own) == "admitted"
+    assert _handshake(lab.port, root, own, patience=3.0) == "admitted"
     assert "certificate" in _handshake(lab.port, root, None)
     assert "expired" in _handshake(lab.port, root, expired)
     assert "unknown ca" in _handshake(lab.port, root, foreign).lower()
@@ -359,8 +390,8 @@ def test_connections_that_say_nothing_keep_neither_silos_nor_the_operator_out(la
         for port in (place.port, place.operator_port):
             for _ in range(60):
                 stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
-        assert _handshake(place.port, root, own) == "admitted"
-        assert _handshake(place.operator_port, root, operator) == "admitted"
+        assert _handshake(place.port, root, own, patience=3.0) == "admitted"
+        assert _handshake(place.operator_port, root, operator, patience=3.0) == "admitted"
 
 
 def test_a_silos_certificate_opens_no_operator_session(lab: Any) -> None:

@@ -7,6 +7,7 @@ import stat
 import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -219,10 +220,10 @@ def test_our_own_job_passes_the_gate(application: Path) -> None:
     assert meta["min_clients"] == 2
 
 
-def _edit(application: Path, name: str, change: object) -> None:
+def _edit(application: Path, name: str, change: Any) -> None:
     path = application / "config" / name
     table = json.loads(path.read_text())
-    table.update(change)  # type: ignore[call-overload]
+    table.update(change)
     path.write_text(json.dumps(table))
 
 
@@ -422,3 +423,15 @@ def test_flares_own_class_list_admits_our_class_alone(kits: dict[str, Path]) -> 
     for foreign in (SHELL["path"], policy.CONTROLLER, f"{policy.EXECUTOR}2", "os.system", "entente.cli.main"):
         with pytest.raises(UnsafeComponentError):
             authorizer.authorize_component_config({"path": foreign}, workspace=workspace)
+
+
+def test_a_long_message_to_a_slow_silo_leaves_the_coordinators_threads_to_the_others() -> None:
+    """By itself FLARE has 64 frames on their way and sends all of them again every five seconds."""
+    sfm = pytest.importorskip("nvflare.fuel.f3.sfm.conn_manager")
+    says = policy.communication(256.0)
+    on_their_way = says["streaming_window_size"] // says["streaming_chunk_size"] + 1
+    silos = 20
+    assert silos * on_their_way <= sfm.FRAME_THREAD_POOL_SIZE * 2 / 3
+    assert says["streaming_ack_interval"] <= says["streaming_window_size"] / 2
+    slow = 250_000  # bytes a second: what is on its way arrives before it is sent again
+    assert on_their_way * says["streaming_chunk_size"] / slow < says["streaming_retry_wait"]

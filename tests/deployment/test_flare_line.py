@@ -5,7 +5,6 @@ ten minutes off, one that floods; and the morning after, a coordinator restored 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -23,62 +22,14 @@ from entente.deployment.audit import read, verify
 from entente.deployment.process import _descendants, pid_of
 from entente.deployment.site import RunState, Site
 
+from .line import Line, point
+
 pytestmark = pytest.mark.slow
 
 SILOS = ("east", "north", "west")
 RATE = 1_000_000
 """Bytes a second in each direction of the slow line."""
 ROUNDS = 7
-
-
-class Line:
-    """A line between a silo and the coordinator: so many bytes a second, and it breaks when told."""
-
-    def __init__(self, target: int, rate: int) -> None:
-        self.target, self.rate = target, rate
-        self.carried = self.cuts = 0
-        self._breaks: list[int] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._open: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                try:
-                    far = socket.create_connection(("127.0.0.1", self.target))
-                except OSError:
-                    near.close()
-                    continue
-                self._open |= {near, far}
-                for pair in ((near, far), (far, near)):
-                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
-
-    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(16384):
-                sink.sendall(data)
-                self.carried += len(data)
-                time.sleep(len(data) / self.rate)
-                if self._breaks and self.carried > self._breaks[0]:
-                    self._breaks.pop(0)
-                    self.cut()
-        for end in (source, sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def break_after(self, *carried: int) -> None:
-        """Cut the line when it has carried so many more bytes, in the middle of whatever it carries then."""
-        self._breaks = [self.carried + more for more in carried]
-
-    def cut(self) -> None:
-        self.cuts += 1
-        for end in list(self._open):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        self._open.clear()
 
 
 class Flood(threading.Thread):
@@ -166,20 +117,12 @@ class Day:
         self.rounds = [record for record in self.run.rounds() if record.trained]
 
 
-def _point(kit: Path, port: int) -> None:
-    """Let a silo reach its coordinator at another port."""
-    path = kit / "startup" / "fed_client.json"
-    table = json.loads(path.read_text())
-    table["servers"][0]["service"]["target"] = f"localhost:{port}"
-    path.write_text(json.dumps(table))
-
-
 @pytest.fixture(scope="module")
 def day(lab: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
     line = Line(lab.port, RATE)
     for silo in ("north", "west"):
         lab.entente("federation", "stop", lab.kits[silo])
-    _point(lab.kits["west"], line.port)
+    point(lab.kits["west"], line.port)
     for silo in SILOS:
         lab.behave(silo, pace=1.0, clock=-600 if silo == "north" else 0)
     lab.start("north", "west")

@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,8 @@ import pytest
 from entente.deployment.guard import Admission, Holder, Limits, Queue, read_revoked
 
 pytest.importorskip("nvflare")
+from nvflare.fuel.f3.comm_error import CommError
+
 PATIENCE = 30.0
 
 
@@ -113,7 +116,7 @@ class Gate:
 
     def knock(self) -> socket.socket:
         """A connection that says nothing."""
-        plain = socket.create_connection(self.server.server_address[:2], timeout=PATIENCE)
+        plain = socket.create_connection(("127.0.0.1", self.server.server_address[1]), timeout=PATIENCE)
         self.visitors.append(plain)
         return plain
 
@@ -194,6 +197,66 @@ def test_a_handshake_that_does_not_come_is_ended(gate: Callable[..., Gate]) -> N
     assert ended(gate(handshake=0.2).knock())
 
 
+def hello(newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:
+    """The first message of a handshake, of somebody without a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1_2, newest
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing).do_handshake()
+    return outgoing.read()
+
+
+def old_hello() -> bytes:
+    """A first message of TLS 1.0."""
+    return hello(ssl.TLSVersion.TLSv1_2).replace(b"\x03\x03", b"\x03\x01")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        hello()[:40],
+        hello(),
+        old_hello(),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\xff\xff" + bytes(70_000),
+        b"\x15\x03\x03\x00\x02\x01\x00",
+        bytes(range(256)) * 40,
+    ],
+    ids=["half a hello", "hello", "old", "http", "long record", "alert", "rubbish"],
+)
+def test_half_a_handshake_or_anything_else_ends_and_keeps_no_silo_out(
+    gate: Callable[..., Gate], said: bytes
+) -> None:
+    made = gate(handshake=1.0)
+    visitor = made.knock()
+    with suppress(OSError):
+        visitor.sendall(said)
+    made.enter("north")
+    until(lambda: len(made.driver.open) == 1)
+    visitor.settimeout(PATIENCE)
+    with suppress(ConnectionError):
+        while visitor.recv(4096):  # what the listener answers, and then its end
+            pass
+
+
+def test_a_handshake_drop_by_drop_has_no_more_time_than_another(gate: Callable[..., Gate]) -> None:
+    made = gate(handshake=0.5)
+    visitor, drops = made.knock(), iter(hello() * 100)
+
+    def refused() -> bool:
+        try:
+            visitor.sendall(bytes([next(drops)]))
+        except OSError:
+            return True
+        return False
+
+    until(refused)
+    made.enter("north")
+    until(lambda: made.driver.open)
+
+
 def test_a_connection_without_a_sign_of_life_is_ended(gate: Callable[..., Gate]) -> None:
     made = gate(idle=0.3)
     assert ended(made.enter("north"))
@@ -238,7 +301,7 @@ def test_a_revoked_name_is_refused_whatever_its_certificate(gate: Callable[..., 
     until(lambda: made.driver.open)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"names": []}', '{"names": 1, "serials": {}}'])
+@pytest.mark.parametrize("content", ["{", "[]", "[" * 20_000, '{"names": []}', '{"names": 1, "serials": {}}'])
 def test_a_damaged_list_of_revoked_certificates_lets_nobody_in_and_throws_nobody_out(
     gate: Callable[..., Gate], content: str
 ) -> None:
@@ -334,3 +397,34 @@ def test_a_certificate_without_one_name_has_none() -> None:
     assert Holder.of(None) == Holder("", "0")
     two = {"subject": ((("commonName", "a"),), (("commonName", "b"),)), "serialNumber": "0A"}
     assert Holder.of(two) == Holder("", "10")
+
+
+def test_a_silo_that_takes_nothing_holds_none_of_the_coordinators_threads(gate: Callable[..., Gate]) -> None:
+    """What is sent to it waits in its own queue, up to a limit; then its connection ends, no other one."""
+    made = gate(unsent=20 << 20)
+    deaf, other = made.enter("north"), made.enter("south")
+    until(lambda: len(made.driver.open) == 2)
+    theirs = {one.conn_props["peer_cn"]: one for one in made.driver.open}
+    for _ in range(20):
+        theirs["north"].send_frame(bytearray(1 << 20))
+    with pytest.raises(CommError):
+        theirs["north"].send_frame(bytearray(20 << 20))
+    theirs["south"].send_frame(bytearray(b"for the other"))
+    other.settimeout(PATIENCE)
+    assert other.recv(100) == b"for the other"
+    until(lambda: [one.conn_props["peer_cn"] for one in made.driver.open] == ["south"])
+    deaf.close()
+
+
+def test_frames_arrive_in_the_order_in_which_they_were_sent(gate: Callable[..., Gate]) -> None:
+    made = gate()
+    visitor = made.enter("north")
+    until(lambda: made.driver.open)
+    wanted = b"".join(bytes([number]) * 50_000 for number in range(200))
+    for number in range(200):
+        made.driver.open[0].send_frame(bytearray([number]) * 50_000)
+    visitor.settimeout(PATIENCE)
+    found = bytearray()
+    while len(found) < len(wanted):
+        found += visitor.recv(1 << 20)
+    assert found == wanted

@@ -378,9 +378,10 @@ def test_below_quorum_stops_with_a_checkpoint_and_says_why(
 def test_a_full_disk_stops_the_run_cleanly_and_it_resumes(
     site: Site, experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from entente.artifacts import encode_bundle
     from entente.runs import steps
 
-    encode_state, calls = steps.encode_bundle, 0
+    encode_state, calls = encode_bundle, 0
 
     def full(*arguments: Any) -> bytes:
         nonlocal calls

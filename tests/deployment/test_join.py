@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import stat
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from typer.testing import CliRunner
 
 from entente.cli.federation import app
@@ -16,7 +19,7 @@ from entente.deployment.join import complete, request
 from entente.deployment.provision import ISSUED, provision, read_requests
 from entente.deployment.settings import FederationFile, parse_federation, template
 from entente.deployment.site import Site
-from entente.errors import ConfigError, DeploymentError, UsageError
+from entente.errors import ConfigError, DeploymentError, StorageError, UsageError
 
 pytest.importorskip("nvflare")
 SITES = ("coordinator", "north")
@@ -63,6 +66,22 @@ def test_a_finished_kit_passes_the_check_and_is_private(parties: Parties) -> Non
         for path in kit.rglob("*"):
             assert not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO), path
         assert not list(kit.glob("*.csr"))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[" * 5000, b"\xff"])
+def test_the_check_finds_a_damaged_file_of_a_kit_whatever_is_in_it(
+    parties: Parties, tmp_path: Path, content: bytes | None
+) -> None:
+    kit = tmp_path / "kit"
+    shutil.copytree(parties.root / "north", kit)
+    for name in ("startup/rootCA.pem", "startup/client.crt", "local/resources.json"):
+        file, before = kit / name, (kit / name).read_bytes()
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
+        assert [f.message for f in check(Site.load(kit)) if f.level == "error"]
+        file.write_bytes(before)
 
 
 def test_the_operators_certificate_has_its_role_and_the_coordinators_its_host(parties: Parties) -> None:
@@ -142,6 +161,39 @@ def test_a_request_that_is_none_or_of_a_stranger_is_refused(parties: Parties, tm
         shutil.copy(parties.post / "north.csr", twice / copy)
     with pytest.raises(DeploymentError, match="second request"):
         read_requests(parties.federation, twice)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("06092a864886f70d010101", "06092a864886f70d01017f"), ("020100", "020112")],
+    ids=["key", "version"],
+)
+def test_a_request_with_a_key_of_no_known_kind_is_refused(
+    parties: Parties, tmp_path: Path, before: str, after: str
+) -> None:
+    made = x509.load_pem_x509_csr((parties.post / "north.csr").read_bytes()).public_bytes(Encoding.DER)
+    strange = tmp_path / "north.csr"
+    body = base64.encodebytes(made.replace(bytes.fromhex(before), bytes.fromhex(after), 1)).decode()
+    strange.write_text(f"-----BEGIN CERTIFICATE REQUEST-----\n{body}-----END CERTIFICATE REQUEST-----\n")
+    with pytest.raises(DeploymentError, match="not a signing request"):
+        read_requests(parties.federation, strange)
+
+
+def test_a_list_of_issued_certificates_that_was_cut_is_named_or_goes_on(
+    parties: Parties, tmp_path: Path
+) -> None:
+    out = tmp_path / "again"
+    provision(parties.federation, out)
+    issued = out / "authority" / ISSUED
+    lines = issued.read_text().splitlines(keepends=True)
+    issued.write_text("".join(lines)[:-9])  # a kill cut the last line short
+    provision(parties.federation, out)
+    assert [json.loads(line)["serial"] for line in issued.read_text().splitlines()] == [
+        json.loads(line)["serial"] for line in lines
+    ]
+    issued.write_text("[]\n" + "".join(lines))
+    with pytest.raises(StorageError, match=f"{ISSUED}:1"):
+        provision(parties.federation, out)
 
 
 def test_the_command_line_makes_a_request_and_the_same_key_gives_the_same_fingerprint(tmp_path: Path) -> None:

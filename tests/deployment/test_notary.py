@@ -110,6 +110,20 @@ def test_noise_that_was_not_agreed_is_an_error_at_submit_and_a_breach_at_a_silo(
     assert "privacy.mechanism is 'central'" in str(terms.breach(crafted))
 
 
+@pytest.mark.parametrize("asked", [{"roles": "/etc/passwd"}, {"nodes": "users"}])
+def test_files_and_users_that_nobody_agreed_to_are_refused_at_submit_and_by_a_silo(
+    sites: dict[str, Site], asked: dict[str, str]
+) -> None:
+    experiment = Experiment.model_validate({"graph": asked})
+    with pytest.raises(ConfigError, match="in one machine"):
+        prepare(sites["coordinator"], experiment)
+    terms = sites["north"].kit.federation.terms
+    agreed = terms.apply(Experiment())
+    changed = {name: getattr(experiment.graph, name) for name in asked}
+    crafted = agreed.model_copy(update={"graph": agreed.graph.model_copy(update=changed)})
+    assert next(iter(asked)) in str(terms.breach(crafted))
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

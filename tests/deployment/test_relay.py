@@ -141,6 +141,29 @@ def test_one_silos_rubbish_leaves_the_others_their_packets(coordinator: Site, si
     assert {entry["silo"] for entry in refused} == {"east"}
 
 
+def test_a_silo_that_speaks_of_the_far_future_leaves_the_others_their_packets(
+    coordinator: Site, silos: dict[str, Site]
+) -> None:
+    """Packets are old by what their own sender says, not by what any other does."""
+    mailbox(silos["east"]).post([packet("east", 10**6 * WIDTH)])
+    mailbox(silos["north"]).post([packet("north", NOW - WIDTH), packet("north")])
+    turn(coordinator, Folders(coordinator, silos))
+    assert [one.window for one in mailbox(silos["west"]).arrived() if one.silo == "north"] == [
+        NOW - WIDTH,
+        NOW,
+    ]
+
+
+def test_a_silo_with_many_packets_takes_no_others_place(
+    coordinator: Site, silos: dict[str, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("entente.deployment.relay.CARRIED", 9)
+    mailbox(silos["east"]).post([packet("east", NOW + k * WIDTH) for k in range(20)])
+    mailbox(silos["north"]).post([packet("north", NOW - k * WIDTH) for k in range(3)])
+    turn(coordinator, Folders(coordinator, silos))
+    assert sum(one.silo == "north" for one in mailbox(silos["west"]).arrived()) == 3
+
+
 def test_old_packets_are_not_carried(coordinator: Site, silos: dict[str, Site]) -> None:
     folder = mailbox(silos["east"]).path / "out"
     for one in (packet("east", NOW - LASTS - LATE), packet("east")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,7 +44,7 @@ class Clock:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(tmp_path: Path) -> Site:
     federation = parse_federation({"silos": ["east", "west"]})
     table = {"site": "coordinator", "role": "coordinator", "version": "0"}
     write_json(tmp_path / "kit.json", {**table, "federation": federation.model_dump(mode="json")})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,17 @@ import numpy as np
 import pytest
 
 from entente.errors import FederationError, RefusedError
-from entente.federation.messages import SketchReply, Update, check_sender
+from entente.federation.aggregators.base import Contribution
+from entente.federation.messages import Reply, SketchReply, Update, check_sender
 from entente.federation.records import SiloRecord, Surplus
 
 LIAR = "s3"
+Make = Callable[..., Any]
+Change = Callable[[Any, Any], Any]
 
 
-def scaled(factor: float):
-    def change(task, reply: Update) -> Update:
+def scaled(factor: float) -> Change:
+    def change(task: Any, reply: Update) -> Update:
         return replace(
             reply,
             weights={
@@ -31,7 +35,7 @@ def scaled(factor: float):
     return change
 
 
-def with_weight(make: Any):
+def with_weight(make: Any) -> Change:
     return lambda task, reply: replace(reply, weights={**reply.weights, "temp.gate": make(reply.weights)})
 
 
@@ -63,8 +67,8 @@ FAULTS: dict[str, tuple[Any, str | None]] = {
 }
 
 
-def cheat(change: Any, name: str = LIAR):
-    def tamper(task, replies):
+def cheat(change: Any, name: str = LIAR) -> Change:
+    def tamper(task: Any, replies: list[Any]) -> list[Any]:
         if task.kind != "train":
             return replies
         return [change(task, reply) if reply.silo == name else reply for reply in replies]
@@ -73,7 +77,7 @@ def cheat(change: Any, name: str = LIAR):
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
-def test_a_bad_update_is_refused_or_bounded_and_the_round_goes_on(federated, fault: str) -> None:
+def test_a_bad_update_is_refused_or_bounded_and_the_round_goes_on(federated: Make, fault: str) -> None:
     change, reason = FAULTS[fault]
     run = federated(silos=7, rounds=3).run(cheat(change))
     assert run.coordinator.round == 3
@@ -93,13 +97,13 @@ def test_a_bad_update_is_refused_or_bounded_and_the_round_goes_on(federated, fau
 
 @pytest.mark.parametrize("rule", ["fedavg", "median", "krum", "geometric-median", "centred-clipping"])
 @pytest.mark.parametrize("fault", ["NaN", "huge array", "stale round", "x-1e30"])
-def test_under_other_rules_too_the_model_stays_finite(federated, rule: str, fault: str) -> None:
+def test_under_other_rules_too_the_model_stays_finite(federated: Make, rule: str, fault: str) -> None:
     run = federated(silos=7, rounds=2, rule=rule).run(cheat(FAULTS[fault][0]))
     assert all(np.isfinite(w).all() for w in run.coordinator.weights.values())
 
 
-def test_a_duplicate_and_a_stranger_are_refused_and_said(federated) -> None:
-    def tamper(task, replies):
+def test_a_duplicate_and_a_stranger_are_refused_and_said(federated: Make) -> None:
+    def tamper(task: Any, replies: list[Any]) -> list[Any]:
         if task.kind != "train":
             return replies
         return [*replies, replies[0], replace(replies[1], silo="mallory")]
@@ -112,14 +116,14 @@ def test_a_duplicate_and_a_stranger_are_refused_and_said(federated) -> None:
         assert w.tobytes() == run.coordinator.weights[name].tobytes()
 
 
-def test_a_reply_in_someone_elses_name_is_caught_where_the_sender_is_known(federated) -> None:
+def test_a_reply_in_someone_elses_name_is_caught_where_the_sender_is_known(federated: Make) -> None:
     reply = Update(1, "s0", round=1)
     with pytest.raises(RefusedError, match="is in the name of 's0', not in that of 's3'"):
         check_sender(reply, "s3")
 
 
-def test_a_reply_in_someone_elses_name_stays_bounded_where_the_sender_is_not_known(federated) -> None:
-    def tamper(task, replies):
+def test_a_reply_in_someone_elses_name_stays_bounded_where_the_sender_is_not_known(federated: Make) -> None:
+    def tamper(task: Any, replies: list[Any]) -> list[Any]:
         if task.kind != "train":
             return replies
         return [scaled(1e6)(task, replace(r, silo="s0")) if r.silo == LIAR else r for r in replies]
@@ -131,8 +135,8 @@ def test_a_reply_in_someone_elses_name_stays_bounded_where_the_sender_is_not_kno
     assert all(np.isfinite(w).all() for w in run.coordinator.weights.values())
 
 
-def test_a_bad_reply_first_does_not_keep_the_good_one_out(federated) -> None:
-    def tamper(task, replies):
+def test_a_bad_reply_first_does_not_keep_the_good_one_out(federated: Make) -> None:
+    def tamper(task: Any, replies: list[Any]) -> list[Any]:
         return [replace(replies[0], id=0), *replies] if task.kind == "train" else replies
 
     run = federated(silos=4, rounds=2).run(tamper)
@@ -140,8 +144,8 @@ def test_a_bad_reply_first_does_not_keep_the_good_one_out(federated) -> None:
 
 
 @pytest.mark.parametrize("lie", [-5.0, 7.0, 1e308])
-def test_a_lie_about_j_gains_at_most_three_times_the_median(federated, lie: float) -> None:
-    def tamper(task, replies):
+def test_a_lie_about_j_gains_at_most_three_times_the_median(federated: Make, lie: float) -> None:
+    def tamper(task: Any, replies: list[Any]) -> list[Any]:
         if task.kind != "sketch":
             return replies
         return [replace(r, similarity=lie) if r.silo == LIAR else r for r in replies]
@@ -155,7 +159,7 @@ def test_a_lie_about_j_gains_at_most_three_times_the_median(federated, lie: floa
 
 
 @pytest.mark.parametrize("secure", [True, False])
-def test_a_lie_about_the_host_count_cannot_grow_an_endless_graph(federated, secure: bool) -> None:
+def test_a_lie_about_the_host_count_cannot_grow_an_endless_graph(federated: Make, secure: bool) -> None:
     run = federated(silos=4, secure_sum=secure, max_hosts=500, rounds=2)
     run.silos[LIAR].hosts = 2**63
     run.run()
@@ -163,10 +167,10 @@ def test_a_lie_about_the_host_count_cannot_grow_an_endless_graph(federated, secu
     assert all(0 <= j <= 1 for j in run.coordinator.bootstrap.similarity.values())
 
 
-def test_a_liar_cannot_choose_the_best_round(federated) -> None:
+def test_a_liar_cannot_choose_the_best_round(federated: Make) -> None:
     """It praises the first model and claims all edges; the median over silos does not follow."""
 
-    def tamper(task, replies):
+    def tamper(task: Any, replies: list[Any]) -> list[Any]:
         if task.kind not in ("train", "validate"):
             return replies
         praise = 1.0 if task.round == 1 else 0.0
@@ -176,13 +180,13 @@ def test_a_liar_cannot_choose_the_best_round(federated) -> None:
     assert lied.coordinator.best_round == honest.coordinator.best_round
 
 
-def test_below_quorum_the_round_is_repeated_and_then_the_run_stops(federated) -> None:
+def test_below_quorum_the_round_is_repeated_and_then_the_run_stops(federated: Make) -> None:
     run = federated(silos=4, quorum=0.75, retries=2)
     while run.coordinator.round < 1:
         run.step()
     before = {name: w.tobytes() for name, w in run.coordinator.weights.items()}
 
-    def only_two(task, replies):
+    def only_two(task: Any, replies: list[Any]) -> list[Any]:
         return replies[:2]
 
     ids = []
@@ -201,7 +205,7 @@ def test_below_quorum_the_round_is_repeated_and_then_the_run_stops(federated) ->
         assert w.tobytes() == run.coordinator.weights[name].tobytes()
 
 
-def test_above_quorum_a_missing_silo_is_named_with_its_reason(federated) -> None:
+def test_above_quorum_a_missing_silo_is_named_with_its_reason(federated: Make) -> None:
     run = federated(silos=4)
     while run.coordinator.next_task().kind != "train":
         run.step()
@@ -211,7 +215,7 @@ def test_above_quorum_a_missing_silo_is_named_with_its_reason(federated) -> None
     assert record.aggregated is True
 
 
-def test_when_the_last_validation_fails_the_run_ends_with_the_best_model_known(federated) -> None:
+def test_when_the_last_validation_fails_the_run_ends_with_the_best_model_known(federated: Make) -> None:
     run = federated(silos=3, rounds=2, retries=0)
     while run.coordinator.round < 2:
         run.step()
@@ -221,21 +225,22 @@ def test_when_the_last_validation_fails_the_run_ends_with_the_best_model_known(f
     assert run.coordinator.best_round < 2
 
 
-def test_replies_in_name_order_are_not_held(federated) -> None:
+def test_replies_in_name_order_are_not_held(federated: Make) -> None:
     run = federated(silos=5)
     while run.coordinator.next_task().kind != "train":
         run.step()
     replies, _ = run.ask(run.coordinator.next_task())
     seen, added = [], run.coordinator._rule.add
 
-    def watched(contribution):
+    def watched(contribution: Contribution) -> Any:
         seen.append(contribution.silo)
         return added(contribution)
 
     run.coordinator._rule.add = watched
-    progress, failures = [], {}
+    progress: list[list[str]] = []
+    failures: dict[str, str] = {}
 
-    def arriving():
+    def arriving() -> Iterator[Reply]:
         for reply in replies:
             if reply.silo == "s2":
                 failures["s2"] = "gone"  # learnt while the round runs
@@ -248,7 +253,7 @@ def test_replies_in_name_order_are_not_held(federated) -> None:
 
 
 @pytest.mark.parametrize("rule", ["entente", "fedavg", "krum"])
-def test_the_order_of_arrival_does_not_change_a_bit(federated, rule: str) -> None:
+def test_the_order_of_arrival_does_not_change_a_bit(federated: Make, rule: str) -> None:
     straight = federated(silos=5, rule=rule).run()
     backwards = federated(silos=5, rule=rule).run(lambda task, replies: replies[::-1])
     for name, w in straight.coordinator.weights.items():

@@ -39,6 +39,19 @@ def test_a_number_without_end_is_refused_by_name_and_the_round_goes_on(
     assert run.coordinator.round == 2
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("loss", 1.7e308), ("loss", -1.7e308), ("seconds", 1.7e308), ("edges", 2**64 - 1), ("edges", 2**63)],
+)
+def test_a_number_that_no_sum_or_table_could_hold_is_refused_by_name(
+    federated: Any, field: Any, value: Any
+) -> None:
+    """Two such losses have an infinite median; 2**64 - 1 edges fit no column of integers."""
+    run = federated(rounds=2).run(tamper(lambda task, r: replace(r, **{field: value})))
+    assert set(run.records[0].refused) == {LIAR}
+    assert "out of range" in run.records[0].refused[LIAR]
+
+
 class Bomb(Mapping[str, Any]):
     """Weights that raise whatever is done with them."""
 

@@ -21,6 +21,8 @@ from entente.text import visible
 
 START = "0" * 64
 LONGEST_TEXT, MOST_ITEMS = 1000, 10_000
+TEXTS = ("site", "event", "time", "previous", "hash")
+"""What every entry has, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def witness(path: Path, other: Path) -> int:
         sites.add(entry.get("site"))
     seen = 0
     for line, entry in read(other):
-        for site, head in (entry.get("heads") or {}).items():
+        for site, head in entry.get("heads", {}).items():
             if site in sites and head != START:
                 seen += 1
                 if head not in hashes:
@@ -140,11 +142,21 @@ def read(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for line, text in enumerate(lines, start=1):
         try:
             entry = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StorageError("is not a JSON line", where=path, line=line) from error
-        if not isinstance(entry, dict) or not {"hash", "previous", "event", "time"} <= set(entry):
+        if not _is_entry(entry):
             raise StorageError("is not an audit entry", where=path, line=line)
         yield line, entry
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether it has the form of one: the record of another site may hold anything."""
+    return (
+        isinstance(entry, dict)
+        and all(isinstance(entry.get(key), str) for key in TEXTS)
+        and isinstance(entry.get("heads", {}), dict)
+        and all(isinstance(head, str) for head in entry.get("heads", {}).values())
+    )
 
 
 def _hash(entry: dict[str, Any]) -> str:
@@ -166,5 +178,5 @@ def _tail(record: Any, path: Path) -> tuple[int, str]:
     try:
         entry = json.loads(tail.rsplit(b"\n", 1)[-1])
         return int(entry["number"]), str(entry["hash"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError("the last entry is damaged", where=path) from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
@@ -25,12 +26,12 @@ def read_request(path: Path) -> tuple[str, RSAPublicKey]:
     try:
         request = x509.load_pem_x509_csr(path.read_bytes())
         names = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-        key = request.public_key()
-    except (OSError, ValueError) as error:
+        key, signed = request.public_key(), request.is_signature_valid
+    except (OSError, ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise DeploymentError(
             f"is not a signing request ({error})", where=path, remedy="`entente federation join` makes one."
         ) from error
-    if not request.is_signature_valid:
+    if not signed:
         raise DeploymentError("the signing request was not signed with its own key", where=path)
     if not isinstance(key, RSAPublicKey) or key.key_size < FEWEST_BITS:
         raise DeploymentError(f"the key is not RSA with {FEWEST_BITS} bits or more", where=path)

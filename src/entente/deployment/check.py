@@ -114,7 +114,10 @@ def _clock(site: Site, now: datetime) -> Iterator[SiteFinding]:
     from cryptography import x509
 
     path = site.path / "startup" / "rootCA.pem"
-    made = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_before_utc
+    try:
+        made = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_before_utc
+    except (OSError, ValueError):
+        return  # said of the certificate
     if now < made - timedelta(minutes=5):
         yield SiteFinding(
             "clock",

@@ -41,6 +41,8 @@ class Limits:
     """Frames of one connection that have been read and not yet worked on."""
     frame_bytes: int = 64 << 20
     """Bytes of these frames."""
+    unsent: int = 64 << 20
+    """Bytes for one connection that its other end has not taken yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def read_revoked(path: Path) -> Revoked:
         return Revoked(frozenset(table["names"]), dict(table["serials"]))
     except FileNotFoundError:
         return Revoked()
-    except (OSError, KeyError, TypeError) as error:
+    except (OSError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"not a list of revoked certificates ({error!r})") from error
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from entente.artifacts import write_json, write_text
-from entente.config import Data, Experiment, parse_experiment, to_toml
+from entente.config import Data, Experiment, parse_experiment, read_toml, to_toml
 from entente.deployment.policy import CONTROLLER, EXECUTOR
 from entente.deployment.relay import check_turns
 from entente.deployment.settings import FederationFile, needed
@@ -94,11 +93,7 @@ def write_job(
 def read_experiment(config: Path) -> Experiment:
     """The experiment in an application's configuration folder."""
     path = config / EXPERIMENT
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"cannot be read ({error})", where=path) from error
-    return parse_experiment(table, path)
+    return parse_experiment(read_toml(path), path)
 
 
 def why_refused(application: Path, experiment_limit: int = 1_000_000) -> str | None:
@@ -123,7 +118,7 @@ def why_refused(application: Path, experiment_limit: int = 1_000_000) -> str | N
         path = config / name
         try:
             given = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return f"{name} is missing or not JSON"
         if given != wanted:
             return (
@@ -147,7 +142,7 @@ def _relay_of(path: Path) -> dict[str, Any] | None:
     """What a relay's job asks for; None where the file is not that of one."""
     try:
         relay = json.loads(path.read_text(encoding="utf-8"))["workflows"][0]["args"]["relay"]
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, IndexError, TypeError):
         return None
     return relay if isinstance(relay, dict) and set(relay) == {"turns", "pause"} else None
 

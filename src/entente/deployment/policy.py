@@ -27,6 +27,14 @@ HEARTBEAT = 20
 HEARTBEAT_TIMEOUT = 30
 """Seconds without a heartbeat after which a silo counts as away (FLARE's own default is 600)."""
 
+FRAME = 1 << 20
+"""Bytes of one frame of a long message. Two are on their way at a time, and each is acknowledged: until a
+slow line has taken it, a frame holds one of the hundred threads that the coordinator has for all silos."""
+RETRY = 15
+"""Seconds after which a frame that was not acknowledged is sent again: more than 0.25 MB/s need for it."""
+PATIENCE = 300
+"""Seconds that a message waits for a line that is gone; the round itself ends at the deadline."""
+
 ENVIRONMENT = {
     "NVFLARE_COMM_DRIVER_PATH": str(DRIVERS),
     "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "15",  # a dead silo would hold a finished job for 900 s
@@ -158,6 +166,13 @@ def communication(update_limit: float) -> dict[str, Any]:
         "heartbeat_interval": HEARTBEAT,
         "max_message_size": int(update_limit * 1_000_000) + (1 << 20),
         "streaming_max_blob_size": int(update_limit * 1_000_000) + (1 << 20),
+        "streaming_chunk_size": FRAME,
+        "streaming_window_size": 2 * FRAME,
+        "streaming_ack_interval": FRAME,
+        "streaming_retry_wait": RETRY,
+        "streaming_retry_timeout": PATIENCE,
+        "streaming_ack_progress_timeout": PATIENCE,
+        "streaming_read_timeout": PATIENCE,
     }
 
 

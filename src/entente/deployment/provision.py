@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from entente import __version__
-from entente.artifacts import append_line, write_json
+from entente.artifacts import append_line, write_json, write_text
 from entente.config import Section
 from entente.deployment.policy import write_policy
 from entente.deployment.require import require_flare
 from entente.deployment.settings import FederationFile, parse_federation
-from entente.errors import ConfigError, DeploymentError
+from entente.errors import ConfigError, DeploymentError, StorageError
 from entente.text import visible
 
 COORDINATOR = "coordinator"
@@ -60,7 +60,7 @@ def load_kit(path: Path) -> Kit:
         return Kit(site=table["site"], role=table["role"], version=table["version"], federation=federation)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DeploymentError(
-            f"is not a start-up kit ({error})",
+            f"is not a start-up kit ({getattr(error, 'strerror', None) or error})",
             where=path,
             remedy="Give a folder that `entente federation provision` made.",
         ) from error
@@ -143,8 +143,7 @@ def _record(authority: Path, site: str, kit: Path) -> None:
     from cryptography import x509
 
     path = authority / ISSUED
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    known = {json.loads(line)["serial"] for line in lines}
+    known = _issued(path)
     for file in sorted(kit.rglob("*.crt")):
         certificate = x509.load_pem_x509_certificate(file.read_bytes())
         serial = str(certificate.serial_number)
@@ -153,6 +152,26 @@ def _record(authority: Path, site: str, kit: Path) -> None:
             own = not file.with_suffix(".key").exists()
             entry = {"site": site, "file": file.name, "serial": serial, "until": end, "key_made_at_site": own}
             append_line(path, json.dumps(entry))
+
+
+def _issued(path: Path) -> set[str]:
+    """The serials in the list of issued certificates; a last line that a kill cut short is taken out."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    if not text.endswith("\n"):
+        text = text[: text.rfind("\n") + 1]
+        write_text(path, text)
+    known = set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            known.add(str(json.loads(line)["serial"]))
+        except (ValueError, RecursionError, LookupError, TypeError) as error:
+            raise StorageError(
+                "is not an entry of the issued certificates",
+                where=path,
+                line=number,
+                remedy="Put the line right or take it out; `entente federation check` shows a site's serial.",
+            ) from error
+    return known
 
 
 def _run_provisioner(federation: FederationFile, authority: Path, requests: Mapping[str, Any]) -> Path:

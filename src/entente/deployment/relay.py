@@ -49,7 +49,7 @@ def answer(site: Site, task: Task) -> ExchangeReply:
     for sender, packets in _by_silo(task.packets).items():
         if sender in senders:
             box.deliver(sender, packets)
-    return ExchangeReply(task.id, site.name, _written(box.outgoing()))
+    return ExchangeReply(task.id, site.name, _written({site.name: box.outgoing()}))
 
 
 def relay(
@@ -65,8 +65,7 @@ def relay(
     for turn in range(1, turns + 1):
         if turn > 1:
             sleep(pause)
-        packets = [packet for some in known.values() for packet in some]
-        replies, missing = transport.carry(ExchangeTask(turn, _written(packets)), deadline)
+        replies, missing = transport.carry(ExchangeTask(turn, _written(known)), deadline)
         for reply in replies:
             try:
                 sent = _by_silo(reply.packets if isinstance(reply, ExchangeReply) else {})
@@ -83,12 +82,19 @@ def relay(
         )
 
 
-def _written(packets: Collection[Packet]) -> dict[str, str]:
-    """Packets as a message has them, those that can still matter."""
-    newest = max((packet.window for packet in packets), default=0)
-    chosen = [packet for packet in packets if packet.window > newest - LASTS - LATE]
-    chosen = sorted(chosen, key=lambda packet: (packet.window, packet.silo))[-CARRIED:]
-    return {f"{one.window}/{one.width}/{one.silo}": one.sealed.hex() for one in chosen}
+def _written(known: Mapping[str, Collection[Packet]]) -> dict[str, str]:
+    """Packets of silos as a message has them, those that can still matter.
+
+    What is old is told by the sender's own newest packet, and all senders have the same room: no silo
+    that speaks of the far future, or often, takes another's place.
+    """
+    found: dict[str, str] = {}
+    for _, packets in sorted(known.items()):
+        newest = max((packet.window for packet in packets), default=0)
+        chosen = [packet for packet in packets if packet.window > newest - LASTS - LATE]
+        for one in sorted(chosen, key=lambda packet: packet.window)[-(CARRIED // len(known)) :]:
+            found[f"{one.window}/{one.width}/{one.silo}"] = one.sealed.hex()
+    return found
 
 
 def _by_silo(packets: Mapping[str, str]) -> dict[str, list[Packet]]:

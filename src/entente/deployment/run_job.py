@@ -16,6 +16,7 @@ from entente.federation.messages import Task, ValidateTask
 from entente.graphs.identity import KeyedHash
 from entente.runs.folder import RunFolder
 from entente.runs.records import ModelCard
+from entente.runtime.assembly import graph_shape
 from entente.runtime.loop import Journal, Step, make_coordinator, run, training_record
 from entente.runtime.transport import Transport
 
@@ -106,7 +107,7 @@ def run_job(site: Site, experiment: Experiment, job: str, transport: JobTranspor
     journal = JobJournal(site, experiment, job, transport)
     try:
         with journal.folder.locked(LINGERING):
-            shape = GraphShape(experiment.graph.table_size, KeyedHash.rows_per_host)
+            shape = graph_shape(experiment.graph, experiment.graph.table_size, KeyedHash.rows_per_host)
             coordinator = make_coordinator(experiment, shape, site.kit.federation.silos)
             if not run(coordinator, transport, journal):
                 journal.paused(coordinator)

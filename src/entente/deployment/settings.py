@@ -98,7 +98,10 @@ class Terms(Section):
                 "aggregation": self.aggregation,
             }
         )
-        graph = experiment.graph.model_copy(update={"identity": self.identity})
+        # A path means nothing to a site, or too much; nobody has agreed that users get rows.
+        graph = experiment.graph.model_copy(
+            update={"identity": self.identity, "roles": None, "nodes": "hosts"}
+        )
         return experiment.model_copy(
             update={"federation": federation, "graph": graph, "privacy": self.privacy}
         )

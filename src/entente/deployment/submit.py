@@ -36,6 +36,11 @@ def prepare(site: Site, experiment: Experiment) -> Experiment:
             f"[privacy] ({_shown(experiment.privacy)}) is not what was agreed ({_shown(terms.privacy)})",
             remedy="Take it out of the experiment, or agree on other [terms.privacy] and provision again.",
         )
+    if experiment.graph.roles is not None or experiment.graph.nodes != "hosts":
+        raise ConfigError(
+            "graph.roles and graph.nodes are for silos in one machine",
+            remedy="Take them out of the experiment.",
+        )
     if excess := terms.excess(experiment):
         raise ConfigError(f"breaks the agreed terms: {excess}")
     return portable(terms.apply(experiment))

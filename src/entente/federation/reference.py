@@ -3,8 +3,8 @@
 Growth follows the paper's Algorithm 3: m first nodes, then every new node is joined to m distinct
 older nodes drawn in proportion to their degree. Drawing an end of a random older edge does exactly
 that, so the target of slot e (the e-th edge) is either the source of an older edge, known at once,
-or the target of an older slot. Those references form chains that pointer jumping resolves for all
-slots together instead of node after node.
+or the target of an older slot. Slots are settled in pieces instead of node after node: what refers to
+a former piece is known, and the few chains within a piece are followed for all its slots together.
 
 Randomness is counter-based and integer only: draw a of slot e is a hash of (seed, e, a), so nothing
 depends on the order of evaluation, on floating point or on a library's generator. When a node draws
@@ -24,7 +24,7 @@ from entente.graphs.temporal import Int32
 UInt64 = NDArray[np.uint64]
 MOST_EDGES = 200_000_000
 PIECE = 16384  # slots drawn at a time, so that they stay in the cache
-TRIES = 16  # draws that a repeated target is offered at a time
+TRIES = 8  # draws that a repeated target is offered at a time
 
 
 def mix(values: UInt64) -> UInt64:
@@ -66,30 +66,35 @@ def _draw(seed: int, slots: UInt64, attempts: UInt64, older: UInt64) -> UInt64:
 
 
 def _resolve(m: int, seed: int, source: Int32) -> Int32:
-    """The first draw of every slot, chains of references followed to a node."""
+    """The first draw of every slot, references followed to a node."""
     edges = len(source)
     target = np.arange(edges, dtype=np.int32)  # right for the first new node: it takes the m first nodes
-    parent = np.arange(edges, dtype=np.int32)  # the slot whose target is repeated; itself where it is known
     for at in range(m, edges, PIECE):
-        piece = slice(at, min(at + PIECE, edges))
-        slots = np.arange(piece.start, piece.stop, dtype=np.uint64)
+        slots = np.arange(at, min(at + PIECE, edges), dtype=np.uint64)
         older = slots // np.uint64(m) * np.uint64(2 * m)
         ends = _draw(seed, slots, np.zeros(1, dtype=np.uint64), older)
         edge = (ends >> np.uint64(1)).astype(np.int32)
-        source.take(edge, out=target[piece], mode="clip")
-        np.copyto(parent[piece], edge, where=(ends & np.uint64(1)).astype(bool))
-    while True:
-        further = parent.take(parent)
-        if (further == parent).all():
-            return target.take(parent)
-        parent = further
+        repeats = (ends & np.uint64(1)).astype(np.bool_)
+        piece = target[at : at + len(edge)]
+        # A slot refers to older ones: those of former pieces are settled, chains lie within the piece alone.
+        np.copyto(piece, np.where(repeats, target.take(edge), source.take(edge)))
+        late = np.flatnonzero(repeats & (edge >= at))
+        edge = edge[late]
+        while len(late):
+            found = target.take(edge)
+            if (piece[late] == found).all():
+                break
+            piece[late] = found
+    return target
 
 
 def _redraw(targets: Int32, m: int, seed: int, drawn: Int32) -> None:
     """Give every repeated target of a node another draw, first slot first, until all are distinct."""
-    ordered = np.sort(targets, axis=1).reshape(-1)
-    alike = np.flatnonzero(ordered[1:] == ordered[:-1])
-    nodes = np.unique(alike[(alike + 1) % m != 0] // m)  # the last slot of a node has no next one
+    columns = np.ascontiguousarray(targets.T)
+    alike = np.zeros(len(targets), dtype=np.bool_)
+    for slot in range(1, m):
+        alike |= (columns[:slot] == columns[slot]).any(axis=0)
+    nodes = np.flatnonzero(alike)
     rows = targets[nodes]
     for slot in range(1, m):
         waiting = np.flatnonzero((rows[:, :slot] == rows[:, slot, None]).any(axis=1))

@@ -31,6 +31,8 @@ ANSWERS: dict[str, type[Reply]] = {
 }
 NO_ANSWER = "no answer"
 LONGEST_REASON = 300
+MOST_EDGES, LARGEST = 1 << 63, 1e300
+"""What a silo may say of itself: numbers that tables hold and whose sums are finite."""
 MOST_SURPLUS = 100
 """Refused replies beside the silos' own that a record names; a flood of them is only cut short."""
 
@@ -107,9 +109,11 @@ class ReplyCheck:
         for name, value in (("ap", reply.ap), ("auc", reply.auc)):
             if not 0.0 <= value <= 1.0:
                 raise RefusedError(f"{name} {value} is out of range")
-        if not 0 <= reply.edges < MODULUS:
+        if not 0 <= reply.edges < MOST_EDGES:
             raise RefusedError(f"number of validation edges {reply.edges} is out of range")
         if isinstance(reply, Update):
-            if reply.seconds < 0.0:
+            if not abs(reply.loss) <= LARGEST:
+                raise RefusedError(f"loss {reply.loss} is out of range")
+            if not 0.0 <= reply.seconds <= LARGEST:
                 raise RefusedError(f"seconds {reply.seconds} is out of range")
             check_weights(reply.weights, self._shapes)

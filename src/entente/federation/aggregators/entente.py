@@ -209,13 +209,17 @@ class ContributionScaling(Aggregator):
         spans = self.layout.spans()
         for name, holders in self._holders.items():
             rows = step[spans[name]].reshape(len(holders), -1)
-            rows *= (len(self._norms) / np.maximum(holders, 1))[:, None]
+            rows *= self._row_factors(holders)[:, None]
         for bound, group in zip(self._bounds, self._groups, strict=True):
             length = math.sqrt(sum(float(np.add.reduce(step[span] ** 2)) for span in group))
             allowed = self.largest_contribution * bound
             if length > allowed:
                 for span in group:
                     step[span] *= allowed / length
+
+    def _row_factors(self, holders: NDArray[np.int32]) -> Float64:
+        """What makes a mean over all silos the mean over each row's holders."""
+        return len(self._norms) / np.maximum(holders, 1)
 
     def state(self) -> Arrays:
         kept = {"norms": self._recent, "rows": self._recent_rows}
