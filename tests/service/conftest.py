@@ -97,7 +97,7 @@ def server() -> Iterator[Server]:
     running.close()
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     """Wait until the condition holds; a busy machine may take its time."""
     until = time.monotonic() + seconds
     while not condition():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import pytest
 
 import entente.service.loop as loop_module
 from entente.detection.feedback import Lessons
+from entente.logs.events import with_all_columns
 from entente.logs.formats.base import Options
 from entente.logs.refine import Refinement
+from entente.logs.schema import ORIGIN
 from entente.logs.stream import LineReader
 from entente.service.config import Watch
 from entente.service.database import connect
-from entente.service.loop import Input, Outcome, WatchLoop, state_number
+from entente.service.loop import Input, Outcome, WatchLoop, named_rows, state_number
+from entente.service.sources.base import Lines
 from entente.service.sources.spool import Spool, SpoolOptions
 
 from .conftest import alert
@@ -225,7 +229,7 @@ def dying(world: World, monkeypatch: pytest.MonkeyPatch, place: int) -> Callable
         if left == 0:
             raise Killed
 
-    original = loop_module.transaction
+    original: Callable[..., AbstractContextManager[sqlite3.Connection]] = vars(loop_module)["transaction"]
 
     class Around:
         def __init__(self, connection: sqlite3.Connection) -> None:
@@ -284,3 +288,15 @@ def test_reading_stops_while_too_much_waits(tmp_path: Path) -> None:
     world.write(*(START + 30 + n / 100 for n in range(3000)))
     world.engine.step()
     assert world.engine.pending.rows == 3000
+
+
+def test_evidence_names_a_row_as_its_source_does() -> None:
+    rows = [
+        {"time": 1, "src": "a", "dst": "b", "log": "topic t partition 3 offset", "line": n} for n in (8, 9)
+    ]
+    events = with_all_columns(pa.Table.from_pylist(rows))
+    offsets = named_rows(events, Lines("topic t partition 3 offset", b"", b"x\ny\nz\n", 7, (100, 200, 300)))
+    assert offsets.select(ORIGIN).to_pylist()[1] == {"log": "topic t partition 3 offset", "line": 300}
+    named = named_rows(events, Lines("index logs", b"", b"x\ny\nz\n", 7, ("logs/_doc/a", "logs/_doc/b", "c")))
+    assert named.select(ORIGIN).to_pylist()[0] == {"log": "logs/_doc/b", "line": None}
+    assert named.schema == events.schema

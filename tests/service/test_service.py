@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 from entente.config import parse_experiment
+from entente.logs.edges.engines import opened_table
+from entente.logs.edges.query import TableMapping
+from entente.logs.edges.store import EdgeRequest, write_edges
 from entente.logs.formats.base import Options
 from entente.logs.ingest import Request, ingest
 from entente.logs.refine import Refinement
@@ -34,7 +37,7 @@ from entente.service.sources.spool import Spool, SpoolOptions
 from .conftest import eventually
 
 WINDOW = 600
-TRAIN, TEST = 30, 12  # windows
+TRAIN, TEST = 30, 20  # windows
 
 
 def rows(first: int, last: int) -> list[str]:
@@ -125,7 +128,8 @@ def test_killed_again_and_again_it_scores_every_window_once_and_loses_no_alert(
 ) -> None:
     running = Running(tmp_path, trained / "run")
     log = tmp_path / "logs" / "conn.log"
-    parts = [rows(window, window + 4) for window in range(TRAIN, TRAIN + TEST, 4)]
+    parts = [rows(window, window + 2) for window in range(TRAIN, TRAIN + TEST, 2)]
+    assert len(parts) == 10
     for part in parts:
         before = len(running.scored())
         running.start()
@@ -176,6 +180,7 @@ def test_a_wrong_configuration_is_named_and_leaves_no_traceback(tmp_path: Path) 
     assert done.returncode == 9
     assert "Traceback" not in done.stderr
     assert "holds no trained model" in done.stderr
+    assert "watching" not in done.stdout + done.stderr
 
 
 def test_a_queue_is_worked_through_from_the_command_line(tmp_path: Path) -> None:
@@ -203,7 +208,7 @@ def test_a_queue_is_worked_through_from_the_command_line(tmp_path: Path) -> None
     said = command(
         "alerts", "suppress", "--service", service, alert(2).id, "--by", "user", "--reason", "test"
     )
-    assert "fits 1 of the 2" in said.stdout, said.stderr
+    assert "fits 1 of the latest 2" in said.stdout, said.stderr
     assert "maria" in (service / "suppressions.toml").read_text()
     missing = command("alerts", "show", "--service", service, "nothing")
     assert missing.returncode == 2
@@ -248,4 +253,38 @@ def test_a_delivered_model_takes_over_between_two_windows_and_both_are_named(
     assert {path.name for path in (tmp_path / "service" / "models").iterdir()} == {old, new}
     assert any("the former one goes on" in line for line in said)
     assert f"model {new} takes over from {old}" in said
+    connection.close()
+
+
+def test_an_edge_directory_is_scored_as_it_grows_and_gives_the_alerts_of_its_events(
+    trained: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "conn.log").write_text("".join(rows(0, TRAIN + 9)))
+    ingest(Request([str(tmp_path / "conn.log")], tmp_path / "events"))
+    edges, now = tmp_path / "edges", [1e6]
+    values = {"run": trained / "run", "folder": tmp_path / "service", "edges": edges}
+    config = Watch.model_validate(values)
+    connection = connect(tmp_path / "service" / DATABASE)
+    loop = WatchLoop(config, connection, [], ModelScorer.load(config, 0, None), clock=lambda: now[0])
+    width = WINDOW * 1_000_000
+
+    def scored_after(until: int | None) -> int:
+        """Windows that are scored by the time the table has come so far."""
+        if until is not None:
+            wanted = EdgeRequest(TableMapping(time_unit="us", day="day"), width, edges, end=until * width)
+            write_edges(opened_table("duckdb", str(tmp_path / "events"), {}), wanted)
+        while loop.step():
+            pass
+        return loop.tally.windows
+
+    assert not loop.finished
+    assert scored_after(None) == 0
+    assert scored_after(TRAIN + 4) == 3  # the last window may still grow
+    assert scored_after(TRAIN + 9) == 8
+    now[0] += config.silent + 1
+    assert loop.silent() == ["edges"]
+    assert scored_after(None) == 9  # nobody extends it any more
+    found = {one.alert.id for one in AlertStore(connection).find(Filter(), 1000)}
+    assert found == {alert.id for alert in detect(RunFolder(trained / "run"), tmp_path / "events").alerts}
+    assert found
     connection.close()

@@ -132,13 +132,17 @@ def test_a_topic_is_read_on_from_the_position_that_was_kept(cluster: str) -> Non
     assert producer.flush(60) == 0
     source = KafkaSource(KafkaSourceOptions(servers=cluster, topic="logs"), "sources.kafka")
     found: list[str] = []
+    places = {f"line {i}": (f"topic logs partition {i % 2} offset", i // 2) for i in range(21)}
     position: Any = None
 
     def step() -> bool:
         nonlocal position
         batch = source.read(position, MOST)
         position = json.loads(json.dumps(batch.position))
-        found.extend(line for part in batch.lines for line in part.block.decode().splitlines())
+        for part in batch.lines:
+            lines = part.block.decode().splitlines()
+            found.extend(lines)
+            assert [places[line] for line in lines] == [(part.log, offset) for offset in part.rows]
         return len(found) >= 20
 
     eventually(step)
@@ -188,7 +192,7 @@ def test_a_cluster_that_is_away_is_unreachable() -> None:
 
 
 def test_an_index_is_read_page_by_page_and_each_document_once(server: Server) -> None:
-    documents = [{"_id": f"d{i:05d}", "time": 1000 + i // 700} for i in range(2500)]
+    documents: list[dict[str, Any]] = [{"_id": f"d{i:05d}", "time": 1000 + i // 700} for i in range(2500)]
 
     def answer(path: str, body: bytes) -> tuple[int, Any]:
         if path.endswith("/_pit?keep_alive=1m"):
@@ -201,7 +205,7 @@ def test_an_index_is_read_page_by_page_and_each_document_once(server: Server) ->
         hits = [
             {"_id": d["_id"], "_source": d, "sort": [d["time"], d["_id"]]}
             for d in sorted(documents, key=lambda d: (d["time"], d["_id"]))
-            if (d["time"], d["_id"]) > after and (not newer or int(d["time"]) >= newer[0])
+            if (d["time"], d["_id"]) > after and (not newer or d["time"] >= newer[0])
         ]
         return 200, {"hits": {"hits": hits[: asked["size"]]}}
 
@@ -217,6 +221,7 @@ def test_an_index_is_read_page_by_page_and_each_document_once(server: Server) ->
     batch = source.read(position, MOST)
     found += [json.loads(line)["_id"] for part in batch.lines for line in part.block.splitlines()]
     assert found == [f"d{i:05d}" for i in range(2500)] + ["late"]
+    assert batch.lines[0].rows == ("logs/_doc/late",)
 
 
 def test_a_server_that_fails_is_said_and_the_position_stays(server: Server) -> None:

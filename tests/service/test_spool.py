@@ -96,6 +96,16 @@ def test_a_large_file_is_read_in_parts_and_keeps_its_line_numbers(tmp_path: Path
     assert all(reader.lines[number - 1] == f"line {number - 1}" for number in numbers)
 
 
+def test_a_line_longer_than_the_room_left_is_read_whole_and_shifts_no_number(tmp_path: Path) -> None:
+    (tmp_path / "conn.log").write_text("".join(f"line {i:0200d}\n" for i in range(4)))
+    spool, position, numbers = Spool(SpoolOptions(path=tmp_path), "sources.logs"), None, list[int]()
+    while (batch := spool.read(position, 50)).lines:
+        position = batch.position
+        numbers += [part.first + i for part in batch.lines for i in range(part.block.count(b"\n"))]
+        assert not any(part.block.startswith(b"\n") for part in batch.lines)
+    assert numbers == [1, 2, 3, 4]
+
+
 def test_a_position_that_was_not_kept_reads_the_same_lines_again(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "conn.log.gz", "wt") as file:
         file.write("a 1\na 2\n")

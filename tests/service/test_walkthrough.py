@@ -68,9 +68,10 @@ def delivered(folder: Path) -> list[str]:
 
 
 def progress(status: str, folder: Path) -> tuple[int, int]:
-    """Events that were read, and alerts that outputs still have to deliver."""
+    """Events that were read, those before the end of training too, and alerts still to be delivered."""
     found = json.loads(said(f"{status.split('#')[0]} --json", folder))
-    return found["events"], sum(output["waiting"] for output in found["outputs"])
+    read = found["events"] + sum(found["dropped"].values())
+    return read, sum(output["waiting"] for output in found["outputs"])
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from entente.detection.alerts import Alert
@@ -15,13 +16,14 @@ from entente.detection.feedback import DAYS, ClosedAlert, Lessons, learn
 from entente.errors import UsageError
 from entente.logs.schema import DAY
 from entente.service.database import transaction
-from entente.service.suppression import Suppressions
+from entente.service.suppression import Suppression, Suppressions, add_suppression, remove_suppression
 
 Status = Literal["open", "acknowledged", "closed"]
 Reason = Literal["true", "benign", "duplicate"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 REASONS: tuple[Reason, ...] = get_args(Reason)
 LONGEST_NOTE = 10_000
+STANDING = "id, status, reason, assignee, suppressed_by, version"
 
 
 class ChangedError(UsageError):
@@ -43,6 +45,18 @@ class StoredAlert:
     def as_dict(self) -> dict[str, Any]:
         names = ("incident", "status", "reason", "assignee", "suppressed_by", "version")
         return {**self.alert.as_dict(), **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """What people made of an alert, without the alert."""
+
+    id: str
+    status: Status
+    reason: Reason | None
+    assignee: str | None
+    suppressed_by: str | None
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +138,20 @@ class AlertStore:
                 fresh.append(alert.id)
         return fresh
 
+    def add_further(self, edges: Sequence[Alert]) -> None:
+        """Store edges of incidents that are no alerts, inside the caller's transaction."""
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO further VALUES (?, ?, ?, ?)",
+            [(one.id, one.incident, one.time, json.dumps(one.as_dict(), allow_nan=False)) for one in edges],
+        )
+
+    def further(self, incident: str, most: int = 1000) -> list[Alert]:
+        """The edges of an incident that are no alerts, the latest `most` of them in order of time."""
+        rows = self._connection.execute(
+            "SELECT document FROM further WHERE incident = ? ORDER BY time DESC, id LIMIT ?", (incident, most)
+        )
+        return [Alert.from_dict(json.loads(row["document"])) for row in rows][::-1]
+
     def find(self, wanted: Filter, most: int = 100, skip: int = 0) -> list[StoredAlert]:
         """Alerts, the most severe and newest first."""
         condition, values = wanted.where()
@@ -153,6 +181,14 @@ class AlertStore:
             raise UsageError(f"several alerts begin with {name!r}", remedy="Give more of the id.")
         return _stored(rows[0])
 
+    def standing(self, case: str) -> list[Handling]:
+        """What people made of a case: of an incident's alerts, or of the one alert that belongs to none."""
+        rows = self._connection.execute(
+            f"SELECT {STANDING} FROM alerts WHERE incident = ? OR (incident IS NULL AND id = ?)",  # noqa: S608 # nosec B608
+            (case, case),
+        )
+        return [Handling(*row) for row in rows]
+
     def change(
         self,
         name: str,
@@ -162,53 +198,72 @@ class AlertStore:
         reason: Reason | None = None,
         assignee: str | None = None,
         version: int | None = None,
-    ) -> StoredAlert:
+    ) -> None:
         """Set status or assignee. With `version` only if nobody has changed the alert since it was read."""
-        return self.change_all(
-            [name], actor, status=status, reason=reason, assignee=assignee, version=version
-        )[0]
+        said = _said(status, reason, assignee)
+        with transaction(self._connection):
+            one = self.get(name)
+            if version is not None and version != one.version:
+                raise self._changed([one.alert.id])
+            self._set(one.alert.id, actor, "change", said)
 
     def change_all(
         self,
-        names: Sequence[str],
+        before: Sequence[Handling],
         actor: str,
         *,
         status: Status | None = None,
         reason: Reason | None = None,
         assignee: str | None = None,
-        version: int | None = None,
-    ) -> list[StoredAlert]:
-        """`change` for several alerts, all or none; `version` is the sum of theirs when they were read."""
-        if (status == "closed") != (reason is not None):
-            raise UsageError("an alert is closed with a reason", remedy=f"Reasons: {', '.join(REASONS)}.")
-        said: dict[str, Any] = {}
-        if status is not None:
-            said |= {"status": status, "reason": reason}
-        if assignee is not None:
-            said["assignee"] = assignee or None
+    ) -> None:
+        """`change` for several alerts, all or none: none if one has moved on since `before` was read."""
+        said = _said(status, reason, assignee)
         with transaction(self._connection):
-            found = [self.get(name) for name in names]
-            if version is not None and version != sum(one.version for one in found):
-                raise self._changed(found)
-            for one in found:
-                self._set(one.alert.id, actor, "change", said)
-        return [self.get(one.alert.id) for one in found]
-
-    def restore(self, before: Sequence[StoredAlert], actor: str) -> None:
-        """Take one change back: alerts get the status and assignee they had; none if one has moved on."""
-        with transaction(self._connection):
-            found = [self.get(one.alert.id) for one in before]
-            if any(now.version != one.version + 1 for now, one in zip(found, before, strict=True)):
-                raise self._changed(found)
+            self._check_unchanged(before, since=0)
             for one in before:
-                said = {"status": one.status, "reason": one.reason, "assignee": one.assignee}
-                self._set(one.alert.id, actor, "undo", said)
+                self._set(one.id, actor, "change", said)
 
-    def suppress(self, names: Sequence[str], actor: str, rule: str) -> None:
-        """Mark alerts that were raised before their suppression was made."""
+    def restore(
+        self, before: Sequence[Handling], actor: str, rule: str | None = None, file: Path | None = None
+    ) -> None:
+        """Take one change back: alerts get back what they had; none if one has moved on.
+
+        With `rule`, that suppression leaves its `file` too.
+        """
         with transaction(self._connection):
-            for name in names:
-                self._set(self.get(name).alert.id, actor, "suppress", {"suppressed_by": rule})
+            self._check_unchanged(before, since=1)
+            for one in before:
+                said = {
+                    name: getattr(one, name) for name in ("status", "reason", "assignee", "suppressed_by")
+                }
+                self._set(one.id, actor, "undo", said)
+            if rule is not None and file is not None:
+                remove_suppression(file, rule)
+
+    def suppress(self, rule: Suppression, file: Path, names: Sequence[str], actor: str) -> list[Handling]:
+        """Add a rule to its file and mark those of the named alerts that are open; what these were before.
+
+        One transaction: nobody's rule is lost, and what was closed or suppressed meanwhile stays so.
+        """
+        with transaction(self._connection):
+            add_suppression(file, rule)
+            found = [one for one in self._standing(names) if one.status == "open" and not one.suppressed_by]
+            for one in found:
+                self._set(one.id, actor, "suppress", {"suppressed_by": rule.id})
+        return found
+
+    def _standing(self, names: Sequence[str]) -> list[Handling]:
+        rows = self._connection.execute(
+            f"SELECT {STANDING} FROM alerts WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608 # nosec B608
+            (json.dumps(list(names)),),
+        )
+        return [Handling(*row) for row in rows]
+
+    def _check_unchanged(self, before: Sequence[Handling], since: int) -> None:
+        """ChangedError unless each alert has been changed `since` times after it was read."""
+        now = {one.id: one.version for one in self._standing([one.id for one in before])}
+        if any(now.get(one.id) != one.version + since for one in before):
+            raise self._changed([one.id for one in before])
 
     def _set(self, ident: str, actor: str, action: str, said: Mapping[str, Any]) -> None:
         for column, value in said.items():
@@ -219,11 +274,16 @@ class AlertStore:
         self._connection.execute("UPDATE alerts SET version = version + 1 WHERE id = ?", (ident,))
         self._record(actor, action, ident, said)
 
-    def _changed(self, found: Sequence[StoredAlert]) -> ChangedError:
+    def _changed(self, names: Sequence[str]) -> ChangedError:
         """Who was there in the meantime, and what they did."""
-        last = max((self.history(one.alert.id)[-1:] for one in found), default=[])
-        who = f" by {last[0][1]}" if last else ""
-        said = ", ".join(f"{k} {v}" for k, v in last[0][3].items() if v is not None) if last else ""
+        last = self._connection.execute(
+            "SELECT actor, detail FROM audit WHERE target IN (SELECT value FROM json_each(?)) "
+            "ORDER BY number DESC LIMIT 1",
+            (json.dumps(list(names)),),
+        ).fetchone()
+        who = f" by {last['actor']}" if last else ""
+        detail = json.loads(last["detail"]) if last else {}
+        said = ", ".join(f"{k} {v}" for k, v in detail.items() if v is not None)
         return ChangedError(
             f"changed{who} in the meantime" + (f" ({said})" if said else ""), remedy="Look at it again."
         )
@@ -269,6 +329,18 @@ class AlertStore:
             "INSERT INTO audit (at, actor, action, target, detail) VALUES (?, ?, ?, ?, ?)",
             (time.time_ns() // 1000, actor, action, target, json.dumps(detail)),
         )
+
+
+def _said(status: Status | None, reason: Reason | None, assignee: str | None) -> dict[str, Any]:
+    """The columns that a change sets."""
+    if (status == "closed") != (reason is not None):
+        raise UsageError("an alert is closed with a reason", remedy=f"Reasons: {', '.join(REASONS)}.")
+    said: dict[str, Any] = {}
+    if status is not None:
+        said |= {"status": status, "reason": reason}
+    if assignee is not None:
+        said["assignee"] = assignee or None
+    return said
 
 
 def _stored(row: sqlite3.Row) -> StoredAlert:

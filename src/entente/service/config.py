@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from entente.config import Section
+from entente.config import Section, read_toml
 from entente.errors import ConfigError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-PATHS = ("run", "folder", "mailbox")
+PATHS = ("run", "folder", "mailbox", "edges")
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
@@ -65,7 +64,9 @@ class Watch(Section):
     """Events that may wait for their window to close; beyond them sources are not read."""
     port: int = Field(default=9466, ge=0, le=65535)
     """Loopback port of /healthz and /metrics; 0 = none."""
-    sources: tuple[SourceConfig, ...] = Field(min_length=1)
+    edges: Path | None = None
+    """An edge directory that `entente edges` extends, in the place of sources."""
+    sources: tuple[SourceConfig, ...] = ()
     outputs: tuple[OutputConfig, ...] = ()
 
     @field_validator("sources", mode="before")
@@ -87,15 +88,16 @@ class Watch(Section):
             raise ValueError(f"two of them are called {twice!r}")
         return rows
 
+    @model_validator(mode="after")
+    def _something_to_read(self) -> Watch:
+        if bool(self.sources) == (self.edges is not None):
+            raise ValueError("give either sources or edges")
+        return self
+
 
 def load_watch(path: Path) -> Watch:
     """Read the file; relative paths are relative to it."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read ({error})", where=path, remedy="Give a TOML file.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"is not valid TOML: {error}", where=path) from error
+    table = read_toml(path)
     try:
         config = Watch.model_validate(table)
     except ValidationError as error:

@@ -51,6 +51,12 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     CREATE INDEX outbox_by_output ON outbox (output, number);
     """,
+    """
+    CREATE TABLE further (
+        id TEXT PRIMARY KEY, incident TEXT NOT NULL, time INTEGER NOT NULL, document TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX further_by_incident ON further (incident, time);
+    """,
 )
 """Applied in order, each once; `user_version` counts them. Never edit one that was released."""
 

@@ -30,9 +30,11 @@ from entente.logs.stream import LineReader
 from entente.service.alerts import AlertStore
 from entente.service.config import Watch
 from entente.service.database import fact, set_fact, transaction
+from entente.service.edges import NAME as EDGES
+from entente.service.edges import CompleteWindows, EdgeFolder
 from entente.service.outbox import Outbox
 from entente.service.pending import Pending, SourceClock, watermark
-from entente.service.sources.base import Batch, Source
+from entente.service.sources.base import Batch, Lines, Source
 from entente.service.suppression import FILE, SuppressionFile, Suppressions
 
 READ = 8 << 20
@@ -49,6 +51,8 @@ class Outcome:
     new_hosts: int = 0
     taught: int = 0
     """Edges that are not raised because such ones were closed as benign."""
+    further: tuple[Alert, ...] = ()
+    """Edges that belong to incidents and are no alerts."""
 
 
 class Scorer(Protocol):
@@ -67,9 +71,10 @@ class Scorer(Protocol):
     def drift(self) -> float | None:
         """Share of edges above the threshold, over the share expected from training; None if unknown."""
 
-    def score(self, events: pa.Table, start: int, end: int, lessons: Lessons) -> Outcome:
+    def score(self, events: pa.Table | Path, start: int, end: int, lessons: Lessons) -> Outcome:
         """Score the windows from `start` to `end` and move the state on; empty windows count too.
 
+        `events` are theirs, or the path of an edge directory that has these windows among others.
         `lessons` are what people taught by closing alerts."""
 
     def save(self, folder: Path) -> None:
@@ -130,16 +135,19 @@ class WatchLoop:
         self._outbox = Outbox(connection)
         self._suppressions = SuppressionFile(config.folder / FILE, connection)
         self.pending = Pending(config.folder / "pending", connection)
+        self.edges = EdgeFolder(config.edges, config.silent) if config.edges is not None else None
         self._outputs = [output.name for output in config.outputs]
         self._states = config.folder / "states"
         self._clean_states()
-        for one in self.inputs.values():
-            one.clock.heard = clock()
+        for heard in self.clocks().values():
+            heard.heard = clock()
 
     # ---- one step -------------------------------------------------------------------------------
 
     def step(self) -> bool:
         """Read what there is and score what is complete; whether there was anything to do."""
+        if self.edges is not None:
+            return self._score_edges(self.edges)
         read = self._read() if self.pending.rows < self.config.pending else False
         return self._close_windows() or read
 
@@ -151,12 +159,18 @@ class WatchLoop:
     @property
     def finished(self) -> bool:
         """Whether every source has ended for good."""
-        return all(one.source.finished for one in self.inputs.values())
+        return self.edges is None and all(one.source.finished for one in self.inputs.values())
+
+    def clocks(self) -> dict[str, SourceClock]:
+        """How far each source has come."""
+        if self.edges is not None:
+            return {EDGES: self.edges.clock}
+        return {name: one.clock for name, one in self.inputs.items()}
 
     def silent(self) -> list[str]:
         """Sources that have brought nothing for longer than they should."""
         limit = self._clock() - self.config.silent
-        return sorted(name for name, one in self.inputs.items() if one.clock.heard < limit)
+        return sorted(name for name, clock in self.clocks().items() if clock.heard < limit)
 
     # ---- reading --------------------------------------------------------------------------------
 
@@ -196,19 +210,20 @@ class WatchLoop:
         for part in batch.lines:
             rows = part.block.count(b"\n")
             try:
-                piece = one.reader.read(part.log, part.head, part.block, part.first)
+                pieces = one.reader.read(part.log, part.head, part.block, part.first)
             except LogError as error:
                 dropped["unknown format"] += rows
                 self._report(f"source {one.name}: {error}")
                 continue
-            if isinstance(piece, str):
-                dropped[piece] += rows
+            if isinstance(pieces, str):
+                dropped[pieces] += rows
                 continue
-            for reason, count in piece.filtered.items():
-                dropped[reason] += count
-            for bad in piece.bad:
-                dropped[bad.reason] += 1
-            tables.append(piece.events.cast(STORED_SCHEMA))
+            for piece in pieces:
+                for reason, count in piece.filtered.items():
+                    dropped[reason] += count
+                for bad in piece.bad:
+                    dropped[bad.reason] += 1
+                tables.append(named_rows(piece.events.cast(STORED_SCHEMA), part))
         return pa.concat_tables(tables)
 
     def _in_time(self, events: pa.Table, now: float, dropped: Counter[str]) -> pa.Table:
@@ -244,8 +259,7 @@ class WatchLoop:
     # ---- scoring --------------------------------------------------------------------------------
 
     def _close_windows(self) -> bool:
-        clocks = {name: one.clock for name, one in self.inputs.items()}
-        mark = watermark(clocks, self.config.lateness, self.config.silent, self._clock())
+        mark = watermark(self.clocks(), self.config.lateness, self.config.silent, self._clock())
         return mark is not None and self._score_until(mark)
 
     def _score_until(self, moment: int, *, closing: bool = False) -> bool:
@@ -257,6 +271,20 @@ class WatchLoop:
             return False
         start = self.scorer.until if self.scorer.until is not None else first // width * width
         events, rest = self.pending.before(end)
+        self._score(events, CompleteWindows(start, end, events.num_rows), rest)
+        return True
+
+    def _score_edges(self, edges: EdgeFolder) -> bool:
+        windows = edges.next(self.scorer.until, self._clock())
+        if windows is None:
+            return False
+        self._score(edges.path, windows, STORED_SCHEMA.empty_table())
+        self.tally.events += windows.events
+        return True
+
+    def _score(self, events: pa.Table | Path, windows: CompleteWindows, rest: pa.Table) -> None:
+        """Score windows, and store what they gave together with the events that still wait."""
+        start, end = windows.start, windows.end
         said = self.scorer.refresh()
         if said is not None:
             self._report(said)
@@ -270,6 +298,7 @@ class WatchLoop:
         moment = round(self._clock() * MICROSECONDS)
         with transaction(self._connection):
             fresh = self._store.add(raised, suppressions, moment)
+            self._store.add_further(scored.further)
             self._outbox.add(self._outputs, fresh)
             self._connection.execute(
                 "INSERT INTO scorings VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -277,7 +306,7 @@ class WatchLoop:
                     start,
                     end,
                     self.scorer.model,
-                    events.num_rows,
+                    windows.events,
                     scored.edges,
                     len(scored.alerts),
                     moment,
@@ -288,13 +317,12 @@ class WatchLoop:
             apply = self.pending.replace(prepared, rest)
         apply()
         self._clean_states()
-        self.tally.windows += (end - start) // width
+        self.tally.windows += (end - start) // self.scorer.width
         self.tally.edges += scored.edges
         self.tally.alerts += len(scored.alerts)
         self.tally.suppressed += len(scored.alerts) - len(fresh)
         self.tally.new_hosts += scored.new_hosts
         self.tally.taught += scored.taught
-        return True
 
     def _named(self, alerts: Sequence[Alert]) -> list[Alert]:
         """The alerts with the model whose place the present one took, if it took any."""
@@ -320,6 +348,19 @@ class WatchLoop:
         for folder in self._states.iterdir() if self._states.is_dir() else ():
             if folder.name != kept:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def named_rows(events: pa.Table, part: Lines) -> pa.Table:
+    """The events with what their source calls their rows: an offset within the log, or an id of its own."""
+    if not part.rows:
+        return events
+    called = pa.array(part.rows).take(pc.subtract(events["line"], part.first))
+    named = dict(zip(events.column_names, events.columns, strict=True))
+    if pa.types.is_integer(called.type):
+        named["line"] = called
+    else:
+        named |= {"log": called, "line": pa.nulls(events.num_rows, pa.int64())}
+    return pa.table(named, schema=STORED_SCHEMA)
 
 
 def state_number(connection: sqlite3.Connection) -> int:

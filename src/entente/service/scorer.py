@@ -39,7 +39,7 @@ class ModelScorer:
         self._night: Night | None = None
         self._edges = self._raised = 0
         self._run = self._take_over()
-        self.until = until
+        self.until: int | None = self._end_of_run() if until is None else until
         experiment = self._run.experiment()
         self.width = round(experiment.data.window * MICROSECONDS)
         self._expected = experiment.detection.false_alarms
@@ -60,25 +60,26 @@ class ModelScorer:
             return None
         return self._raised / self._edges / self._expected
 
-    def score(self, events: pa.Table, start: int, end: int, lessons: Lessons) -> Outcome:
-        silos = [self._config.silo] if self._config.silo else []
-        with tempfile.TemporaryDirectory(dir=self._config.folder, prefix=".window-") as scratch:
-            write_events(events, Path(scratch) / "events")
-            night = detect(
-                self._run,
-                Path(scratch) / "events",
-                silos,
-                self._memory,
-                lessons=lessons,
-                mailbox=self._mailbox,
-            )
+    def score(self, events: pa.Table | Path, start: int, end: int, lessons: Lessons) -> Outcome:
+        if isinstance(events, Path):
+            night = self._detect(events, end, lessons)
+        else:
+            with tempfile.TemporaryDirectory(dir=self._config.folder, prefix=".window-") as scratch:
+                write_events(events, Path(scratch) / "events")
+                night = self._detect(Path(scratch) / "events", end, lessons)
         self._night = night
         self.until = end
         edges = sum(finding.edges for finding in night.findings)
         self._edges += edges
         self._raised += len(night.alerts) + sum(night.excluded.values())
         new_hosts = sum(finding.new_hosts for finding in night.findings)
-        return Outcome(night.alerts, edges, new_hosts, night.excluded.get(TAUGHT, 0))
+        return Outcome(night.alerts, edges, new_hosts, night.excluded.get(TAUGHT, 0), night.further)
+
+    def _detect(self, events: Path, end: int, lessons: Lessons) -> Night:
+        silos = [self._config.silo] if self._config.silo else []
+        return detect(
+            self._run, events, silos, self._memory, lessons=lessons, mailbox=self._mailbox, before=end
+        )
 
     def save(self, folder: Path) -> None:
         assert self._night is not None
@@ -95,6 +96,11 @@ class ModelScorer:
             return None
         former, self._run = self.model, taken
         return f"model {self.model} takes over from {former}"
+
+    def _end_of_run(self) -> int:
+        """Where training stopped: nothing before it is scored."""
+        names = [self._config.silo] if self._config.silo else sorted(self._run.read_model()[1].thresholds)
+        return min(self._run.states.read(name).until for name in names)
 
     def _take_over(self) -> RunFolder:
         """A copy of the run as it is now; the one that is there already if the model is the same."""

@@ -44,8 +44,8 @@ class Service:
         """End after the step that is under way; everything that was read is kept."""
         self._stop.set()
 
-    def run(self) -> None:
-        """Read, score and deliver; returns when stopped."""
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Read, score and deliver; returns when stopped. `ready` is called once everything is set up."""
         config = self._config
         with ExitStack() as stack:
             stack.enter_context(locked(config.folder, BUSY, mode=0o700))
@@ -60,6 +60,7 @@ class Service:
                 health = HealthServer(config.port)
                 stack.callback(health.close)
             stack.enter_context(_signals(self.stop))
+            ready()
             self._repeat(loop, connection, couriers, health)
 
     def _repeat(

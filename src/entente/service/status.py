@@ -16,7 +16,7 @@ from typing import Any
 from entente.artifacts import read_json, write_json
 from entente.errors import MissingExtraError, StorageError, UsageError
 from entente.service.config import Watch
-from entente.service.loop import WatchLoop
+from entente.service.loop import Input, WatchLoop
 from entente.service.outbox import Outbox
 
 FILE = "status.json"
@@ -99,14 +99,19 @@ def status_of(loop: WatchLoop, connection: sqlite3.Connection, started: float, n
         dropped=dict(tally.dropped),
         drift=loop.scorer.drift,
         sources=tuple(
-            SourceStatus(name, shown(one.clock.reached), name in silent, one.behind, one.notes)
-            for name, one in loop.inputs.items()
+            SourceStatus(name, shown(clock.reached), name in silent, *_reading(loop.inputs.get(name)))
+            for name, clock in loop.clocks().items()
         ),
         outputs=tuple(
             OutputStatus(output.name, **asdict(outbox.backlog(output.name))) for output in loop.config.outputs
         ),
         problems=loop.problems(),
     )
+
+
+def _reading(one: Input | None) -> tuple[int | None, tuple[str, ...]]:
+    """What waits to be read of a source, and what it had to say."""
+    return (one.behind, one.notes) if one is not None else (None, ())
 
 
 def write_status(folder: Path, status: Status) -> None:

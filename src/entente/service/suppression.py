@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Any, Literal, get_args
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -18,6 +19,9 @@ from entente.detection.alerts import Alert
 from entente.errors import ConfigError, UsageError
 from entente.service.database import fact, set_fact, transaction
 
+By = Literal["src", "dst", "pair", "user", "port"]
+FIELDS: tuple[By, ...] = get_args(By)
+"""What a rule made from an alert shares with it."""
 FILE = "suppressions.toml"
 FACT = "suppressions"
 
@@ -123,7 +127,7 @@ def _parsed(text: str, path: Path) -> Suppressions:
     try:
         table = tomllib.loads(text)
         rules = tuple(Suppression.model_validate(row) for row in table.get("suppress", []))
-    except (tomllib.TOMLDecodeError, TypeError, ValidationError) as error:
+    except (ValueError, RecursionError, TypeError) as error:
         raise ConfigError(
             f"is not a list of suppressions ({error})",
             where=path,
@@ -148,9 +152,32 @@ def add_suppression(path: Path, rule: Suppression) -> None:
     write_text(path, before + "\n".join(lines) + "\n")
 
 
-def would_hide(rule: Suppression, alerts: Sequence[Alert]) -> int:
-    """How many of these alerts the rule would have suppressed."""
-    return sum(rule.fits(alert) for alert in alerts)
+def remove_suppression(path: Path, ident: str) -> None:
+    """Take a rule out of the file, if it is there; the others stay as they were written."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    head, *blocks = re.split(r"(?m)^(?=\[\[suppress\]\])", text)
+    kept = [block for block in blocks if [rule.id for rule in _parsed(block, path).rules] != [ident]]
+    if len(kept) < len(blocks):
+        write_text(path, (head + "".join(kept)).rstrip("\n") + "\n")
+
+
+def rule_from(alert: Alert, by: str, reason: str, until: date | None, who: str) -> Suppression:
+    """A rule that expects alerts like this one."""
+    values: dict[str, Any] = {
+        "src": alert.src,
+        "dst": alert.dst,
+        "user": next(iter(alert.users), None),
+        "port": next(iter(alert.ports), None),
+    }
+    if by not in FIELDS:
+        raise UsageError(f"a suppression cannot go by {by!r}", remedy=f"One of {', '.join(FIELDS)}.")
+    shared = {name: values[name] for name in (("src", "dst") if by == "pair" else (by,))}
+    if None in shared.values():
+        raise UsageError(f"the alert has no {by}", remedy="Choose something else that it must share.")
+    try:
+        return Suppression(id=f"{alert.id[:8]}-{by}", reason=reason, until=until, by=who, **shared)
+    except ValidationError as error:
+        raise UsageError("a suppression needs a reason of 1 to 500 characters") from error
 
 
 def _inside(host: str, net: str) -> bool:

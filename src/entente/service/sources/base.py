@@ -29,6 +29,8 @@ class Lines:
     """The lines, each ending in a line feed."""
     first: int
     """Number of the first line in its log, from 1; where to look for a bad row."""
+    rows: tuple[int, ...] | tuple[str, ...] = ()
+    """What the source calls each line, for evidence: an offset in the log, or an id that says it all."""
 
 
 @dataclass(frozen=True, slots=True)

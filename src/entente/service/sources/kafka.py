@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 
 from pydantic import Field
 
@@ -43,7 +45,8 @@ class KafkaSource(Source):
             self._assign(offsets)
         except self._kafka.KafkaException as error:
             return Batch((), position, notes=(f"topic {self.options.topic} cannot be read ({error})",))
-        lines, size, until = [], 0, time.monotonic() + LOOK
+        size, until = 0, time.monotonic() + LOOK
+        found = defaultdict[int, list[tuple[int, bytes]]](list)  # partition -> offsets and lines
         while size < most and (left := until - time.monotonic()) > 0:
             messages = self._consumer.consume(1000, timeout=left)
             for message in messages:
@@ -51,16 +54,20 @@ class KafkaSource(Source):
                     notes.append(str(message.error()))
                     continue
                 value = (message.value() or b"").rstrip(b"\r\n")
-                lines.append(value.replace(b"\n", b" "))
+                partition, offset = int(message.partition() or 0), int(message.offset() or 0)
+                found[partition].append((offset, value.replace(b"\n", b" ")))
                 size += len(value) + 1
-                offsets[int(message.partition() or 0)] = int(message.offset() or 0) + 1
+                offsets[partition] = offset + 1
         self._assigned = dict(offsets)
         position = {str(number): offset for number, offset in sorted(offsets.items())}
-        if not lines:
-            return Batch((), position, notes=tuple(notes))
-        block = b"\n".join(lines) + b"\n"
-        first, self._line = self._line, self._line + len(lines)
-        return Batch((Lines(f"topic {self.options.topic}", b"", block, first),), position, notes=tuple(notes))
+        lines = tuple(self._lines(number, messages) for number, messages in sorted(found.items()))
+        return Batch(lines, position, notes=tuple(notes))
+
+    def _lines(self, partition: int, messages: Sequence[tuple[int, bytes]]) -> Lines:
+        block = b"\n".join(line for _, line in messages) + b"\n"
+        first, self._line = self._line, self._line + len(messages)
+        log = f"topic {self.options.topic} partition {partition} offset"
+        return Lines(log, b"", block, first, tuple(offset for offset, _ in messages))
 
     def _assign(self, offsets: dict[int, int]) -> None:
         """Read every partition from where `offsets` says; go back where the last batch was not kept."""

@@ -47,6 +47,7 @@ class OpenSearch(Source):
 
     def read(self, position: Position | None, most: int) -> Batch:
         lines: list[str] = []
+        names: list[str] = []
         last = dict(position) if position else {"time": None, "ids": []}
         begin, seen = last["time"], set(last["ids"])
         size, notes = 0, list[str]()
@@ -62,6 +63,7 @@ class OpenSearch(Source):
                     last = {"time": when, "ids": [*(last["ids"] if last["time"] == when else ()), hit["_id"]]}
                     line = json.dumps(hit["_source"], separators=(",", ":"))
                     lines.append(line)
+                    names.append(f"{hit.get('_index', self.options.index)}/_doc/{hit['_id']}")
                     size += len(line) + 1
                 if len(hits) < PAGE:
                     break
@@ -69,9 +71,10 @@ class OpenSearch(Source):
             notes.append(f"index {self.options.index}: {error}")
         if not lines:
             return Batch((), position, notes=tuple(notes))
-        first, self._line = self._line, self._line + len(lines)
         block = ("\n".join(lines) + "\n").encode()
-        return Batch((Lines(f"index {self.options.index}", b"", block, first),), last, notes=tuple(notes))
+        first, self._line = self._line, self._line + len(lines)
+        part = Lines(f"index {self.options.index}", b"", block, first, tuple(names))
+        return Batch((part,), last, notes=tuple(notes))
 
     def _open(self) -> tuple[dict[str, Any], str]:
         """A point in time, Elasticsearch's or OpenSearch's, and the field that breaks ties of time."""

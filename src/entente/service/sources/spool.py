@@ -125,26 +125,29 @@ class Spool(Source):
                 return None
             stream.seek(state["offset"])
             block = stream.read(max(room, 1))
-            whole = self._whole_lines(stream, block, file)
+            whole, size = self._whole_lines(stream, block, file)
             if not whole:
                 return None
             head = b"" if state["offset"] == 0 else _head(stream)
         result = Lines(str(file.path), head, whole, int(state["line"]))
-        state["offset"] += len(whole) - (0 if _ends(block, whole) else 1)
+        state["offset"] += size
         state["line"] += whole.count(b"\n")
         return result
 
-    def _whole_lines(self, stream: IO[bytes], block: bytes, file: _Found) -> bytes:
-        """`block` up to its last line feed; at the end of a file that rests, also the line without one."""
+    def _whole_lines(self, stream: IO[bytes], block: bytes, file: _Found) -> tuple[bytes, int]:
+        """`block` up to its last line feed; at the end of a file that rests, also the line without one.
+
+        Beside them the bytes of the file that they are.
+        """
         while (end := block.rfind(b"\n")) < 0 and len(block) < LONGEST_LINE:
             more = stream.read(1 << 20)
             if not more:
                 break
             block += more
         if end >= 0:
-            return block[: end + 1]
+            return block[: end + 1], end + 1
         resting = time.time() - file.modified > self.options.rest
-        return block + b"\n" if resting or len(block) >= LONGEST_LINE else b""
+        return (block + b"\n", len(block)) if resting or len(block) >= LONGEST_LINE else (b"", 0)
 
     def _read_compressed(self, file: _Found, known: dict[str, dict[str, Any]], room: int) -> Lines | None:
         state = known.get(file.key)
@@ -205,11 +208,6 @@ def _original(first: bytes, known: dict[str, dict[str, Any]]) -> dict[str, Any] 
 def _same_file(state: dict[str, Any], file: _Found, start: bytes) -> bool:
     before = bytes.fromhex(state.get("start", ""))
     return file.size >= state["offset"] and start.startswith(before)
-
-
-def _ends(block: bytes, whole: bytes) -> bool:
-    """Whether `whole` is a part of the file, and not a last line with a line feed put to it."""
-    return len(whole) <= len(block)
 
 
 def _head(stream: IO[bytes]) -> bytes:
