@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,10 @@ def make_run(folder: Path, seed: int = 0, rounds: int = 8) -> Path:
     rng = np.random.default_rng(seed)
     with (folder / "rounds.jsonl").open("w") as file:
         for i in range(1, rounds + 1):
-            silos = {
+            silos: dict[str, dict[str, Any]] = {
                 site: {"refused": None, "j": 0.1 * k, "s": 0.9, "d": 1.0, "r": 0.3 + 0.1 * k,
-                       "norm": 2.0 / i + k, "clipped": k == 2, "bytes_up": 8300, "bytes_down": 8300,
-                       "seconds": 0.4 + k}
+                       "ap": 0.6 + 0.1 * k + 0.02 * i, "norm": 2.0 / i + k, "clipped": k == 2,
+                       "bytes_up": 8300, "bytes_down": 8300, "seconds": 0.4 + k}
                 for k, site in enumerate(SITES)
             }  # fmt: skip
             if i == 3:
@@ -47,6 +48,21 @@ def make_run(folder: Path, seed: int = 0, rounds: int = 8) -> Path:
     overall = evaluate(score.astype(np.float32), label.astype(np.uint8), window, 1.0, 1800)
     RunFolder(folder).write_metrics(RunMetrics(overall=overall, per_silo={}, baselines={}))
     return folder
+
+
+def write_status(service: Path, at: float) -> None:
+    """What a service says of itself at some time, with a source that is silent and an output that is down."""
+    status = {
+        "at": at, "model": "3f9c2ab1", "scored_until": "2026-09-24 12:30", "pending": 412,
+        "events": 1_284_113, "windows": 164, "alerts": 7, "suppressed": 0, "open_alerts": 7, "drift": 4.2,
+        "dropped": {"late": 7, "from the future": 2},
+        "sources": [
+            {"name": "zeek", "silent": False, "reached": "2026-09-24 12:41", "behind": 0, "notes": []},
+            {"name": "vpn", "silent": True, "reached": None, "behind": None, "notes": ["no file yet"]},
+        ],
+        "outputs": [{"name": "siem", "waiting": 3, "refused": 1, "attempts": 2}],
+    }  # fmt: skip
+    (service / "status.json").write_text(json.dumps(status))
 
 
 def make_kit(folder: Path) -> Path:

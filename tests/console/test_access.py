@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from entente.deployment.audit import verify
-from entente.errors import UsageError
+from entente.errors import EntenteError, UsageError
 
 from .house import PASSWORD, ConsoleSettings, House, settle
 
@@ -185,6 +185,10 @@ def test_nothing_to_show_and_no_such_service_are_said(tmp_path: Path) -> None:
         settle(ConsoleSettings(tmp_path))
     with pytest.raises(UsageError, match="holds no service"):
         settle(ConsoleSettings(tmp_path, service=tmp_path))
+    with pytest.raises(UsageError, match="is not a run folder"):
+        settle(ConsoleSettings(tmp_path, run=tmp_path))
+    with pytest.raises(EntenteError, match="kit"):
+        settle(ConsoleSettings(tmp_path, kit=tmp_path))
 
 
 def test_a_short_password_or_a_strange_name_is_refused(house: House) -> None:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from entente.console.experiments import Experiments
+
 from .house import House, alert, fill
-from .places import make_kit, make_run
+from .places import make_kit, make_run, write_status
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 uvicorn = pytest.importorskip("uvicorn")
@@ -38,8 +40,9 @@ class Running:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        config = uvicorn.Config(house.app, port=port, log_level="warning", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(house.app, port=port, log_level="warning", timeout_graceful_shutdown=5)
         self.server = uvicorn.Server(config)
+        house.app.state.stopping = lambda: self.server.should_exit
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
         until = time.monotonic() + 60
@@ -87,7 +90,10 @@ def running(build: Callable[..., House], browser: Any, tmp_path: Path, kit: Path
     make_run(tmp_path / "runs" / "second", seed=1)
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "monday.toml").write_text('name = "monday"\nseed = 4\n')
-    found = Running(build(run=run, kit=kit, experiments=tmp_path / "experiments"), browser)
+    house = build(run=run, kit=kit, experiments=tmp_path / "experiments")
+    assert house.settings.service is not None
+    write_status(house.settings.service, at=time.time())
+    found = Running(house, browser)
     yield found
     found.close()
     assert found.complaints == []
@@ -121,6 +127,12 @@ def test_an_incident_goes_from_open_to_closed_and_exported_without_a_terminal(
             page.get_by_role("link", name=kind).click()
         assert download.value.suggested_filename.endswith(suffix)
         assert download.value.path().stat().st_size > 200
+    page.emulate_media(media="print")  # PDF by the browser: the whole timeline, and no buttons
+    hidden = page.evaluate("(l => l.scrollHeight - l.clientHeight)(document.querySelector('.timeline ol'))")
+    assert hidden <= 0
+    expect(page.locator(".said")).to_be_hidden()
+    expect(page.locator(".actions")).to_be_hidden()
+    page.emulate_media(media="screen")
     page.goto("/queue?status=closed")
     expect(rows).to_have_count(1)
 
@@ -193,6 +205,7 @@ def test_every_page_fits_every_width_light_and_dark_without_a_serious_finding_of
                 beyond = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
                 assert beyond <= 0, (name, width)
                 if width != 1024:
+                    page.wait_for_timeout(300 if name == "incident" else 0)  # the graph is drawn again
                     page.screenshot(path=PICTURES / f"{name}-{width}-{scheme}.png")
             page.evaluate(AXE.read_text(encoding="utf-8"))
             found = page.evaluate("rules => axe.run(rules ? {runOnly: rules} : {})", rules)
@@ -222,8 +235,13 @@ def test_signing_in_with_a_password_and_out_again(running: Running) -> None:
     page.get_by_role("button", name="Sign in").wait_for()
 
 
-def test_an_experiment_says_what_it_will_do_before_it_is_started(running: Running) -> None:
+def test_an_experiment_says_what_it_will_do_before_it_is_started(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Experiments, "_spawn", lambda *_: 4_000_000)
     page = running.page()
     page.goto("/runs")
     page.get_by_text("Asks east, north, west to train on their own logs.").wait_for()
-    assert page.get_by_role("button", name="Start").count() == 1
+    page.get_by_role("button", name="Start").click()
+    page.get_by_text("Started: monday.toml.").wait_for()
+    page.get_by_text("Asks east, north, west to train on their own logs.").wait_for()

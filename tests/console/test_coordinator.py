@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from entente.deployment.revoke import revoke
+from entente.deployment.site import Site
+
 from .house import House
-from .places import make_kit, make_run
+from .places import make_kit, make_run, write_status
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +34,13 @@ def test_the_federation_page_says_who_is_in_and_how_long_certificates_last(
     assert {one["name"] for one in told["silos"]} == {"east", "north", "west"}
     assert {one["name"] for one in told["silos"] if one["since"]} == {"east", "north"}
     assert all(300 < one["days"] < 4000 for one in told["certificates"])
+    assert {one["site"] for one in told["certificates"]} == {"coordinator", "east", "north", "west"}
+    revoke(Site.load(kit), "west")
+    try:
+        told = client.get("/api/v1/federation").json()
+    finally:
+        revoke(Site.load(kit), "west", undo=True)
+    assert {one["site"] for one in told["certificates"] if one["revoked"]} == {"west"}
     assert told["audit"]["entries"] >= 2
     assert "whole" in page
 
@@ -50,7 +61,13 @@ def test_a_run_shows_contributions_with_their_parts_norms_refusals_and_warnings(
     run = make_run(tmp_path / "runs" / "first")
     client = build(run=run).signed_in("viewer1")
     page = client.get("/runs/first").text
-    for words in ("refused: an update that is not finite", "lyon stands out", "clipped to M", "8.3 kB"):
+    for words in (
+        "refused: an update that is not finite",
+        "lyon stands out",
+        "clipped to M",
+        "8.3 kB",
+        "canaries",
+    ):
         assert words in page
     rounds = client.get("/api/v1/runs/first").json()["rounds"]
     assert set(rounds[0]["silos"]["graz"]) >= {"j", "s", "d", "r", "norm", "bytes_up", "seconds"}
@@ -107,8 +124,9 @@ def test_only_an_operator_starts_an_experiment_and_its_command_is_fixed(
     build: Callable[..., House], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = tmp_path / "experiments"
-    files.mkdir()
+    (files / "events").mkdir(parents=True)
     (files / "monday.toml").write_text('name = "monday"\nseed = 4\n[federation]\nrounds = 7\n')
+    (files / "lacking.toml").write_text('[data]\nevents = "elsewhere"\n')
     (files / "broken.toml").write_text("rounds = = 7\n")
     house = build(experiments=files)
     monkeypatch.setattr(subprocess, "Popen", FakeProcess)
@@ -116,6 +134,7 @@ def test_only_an_operator_starts_an_experiment_and_its_command_is_fixed(
     assert "At most 7 rounds of behaviour" in page
     assert "Only an operator" in page
     assert "is not valid TOML" in page
+    assert f"there is no folder {files / 'elsewhere'}" in page
     start = {"action": "start"}
     assert house.signed_in("analyst1").post("/experiments/monday.toml", data=start).status_code == 403
     operator = house.signed_in("operator1")
@@ -123,17 +142,31 @@ def test_only_an_operator_starts_an_experiment_and_its_command_is_fixed(
     assert FakeProcess.last[1:4] == ("-m", "entente", "train")
     assert FakeProcess.last[-3:] == ("--out", str(files / "runs" / "monday-4"), "--quiet")
     assert operator.post("/experiments/broken.toml", data=start).status_code == 400
+    assert operator.post("/experiments/lacking.toml", data=start).status_code == 400
     assert operator.post("/experiments/..%2Fservice.toml", data=start).status_code == 404
     assert operator.post("/experiments/monday.toml", data={"action": "resume"}).status_code == 400
     assert operator.post("/experiments/monday.toml", data={"action": "stop"}).status_code == 400
     assert house.entries()[-1]["event"] == "experiment-started"
 
 
+def test_an_attempt_that_failed_says_why(build: Callable[..., House], tmp_path: Path) -> None:
+    files = tmp_path / "experiments"
+    (files / "events").mkdir(parents=True)  # empty: `entente train` will not like it
+    (files / "monday.toml").write_text('name = "monday"\nseed = 4\n')
+    client = build(experiments=files).signed_in("operator1")
+    assert client.post("/experiments/monday.toml", data={"action": "start"}).status_code == 200
+    until = time.monotonic() + 120
+    while "The last attempt ended with" not in (page := client.get("/runs").text):
+        assert time.monotonic() < until, page
+        time.sleep(0.2)
+    assert "events" in page.partition("The last attempt ended with")[2]
+
+
 def test_a_started_experiment_is_stopped_by_an_interrupt(
     build: Callable[..., House], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = tmp_path / "experiments"
-    files.mkdir()
+    (files / "events").mkdir(parents=True)
     (files / "monday.toml").write_text('name = "monday"\n')
     house = build(experiments=files)
     experiments = house.app.state.experiments
@@ -178,17 +211,11 @@ def test_health_says_what_to_look_after(build: Callable[..., House]) -> None:
     client = house.signed_in("viewer1")
     assert "never run here" in client.get("/health").text
     assert house.settings.service is not None
-    status = {
-        "at": 0.0, "model": "m", "scored_until": None, "pending": 0, "events": 5, "windows": 1, "alerts": 2,
-        "suppressed": 0, "open_alerts": 2, "drift": 4.2, "dropped": {"late": 7},
-        "sources": [{"name": "zeek", "silent": True, "reached": None, "behind": None, "notes": []}],
-        "outputs": [{"name": "siem", "waiting": 3, "refused": 1, "attempts": 2}],
-    }  # fmt: skip
-    (house.settings.service / "status.json").write_text(json.dumps(status))
+    write_status(house.settings.service, at=0.0)
     page = client.get("/health").text
     for words in (
-        "does not run", "Source zeek is silent", "Output siem does not take alerts",
-        "refused 1 alerts for good",
+        "does not run", "Source vpn is silent", "Output siem takes no alerts: 3 to deliver after 2 attempts",
+        "refused 1 alert for good",
         "4.2 times as many unusual edges", "late",
     ):  # fmt: skip
         assert words in page, words

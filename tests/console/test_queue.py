@@ -12,11 +12,17 @@ from typing import Any
 
 import pytest
 
+import entente.console.index as index_module
+from entente.console.cases import Case
+from entente.console.desk import Desk
+from entente.console.drawing import draw
+from entente.console.index import Index
 from entente.detection.alerts import Alert
 from entente.detection.incidents import list_incidents
 from entente.service.alerts import Filter
+from entente.service.database import transaction
 
-from .house import House, alert, fill, some_alerts
+from .house import CHAIN, House, alert, fill, some_alerts
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "x\u202egnp.exe", "a" * 1_000_000)
 
@@ -57,8 +63,33 @@ def test_incidents_come_first_by_severity_and_have_the_sentences_of_the_report(h
         ({"order": "oldest"}, ["lyon-ws01", "10.1.2.3", "porto-ws9"]),
     ],
 )
-def test_each_filter_finds_what_it_says(house: House, query: dict[str, str], wanted: list[str]) -> None:
-    assert ids(house.machine("viewer"), **query) == wanted
+def test_each_filter_finds_what_it_says(
+    house: House, query: dict[str, str], wanted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = house.machine("viewer")
+    assert ids(machine, **query) == wanted
+    monkeypatch.setattr(index_module, "MANY", 0)  # the other way of asking for cases by a name
+    assert ids(machine, **query) == wanted
+
+
+def test_an_index_that_was_killed_while_it_caught_up_is_complete_afterwards(
+    build: Callable[..., House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = build(())
+    assert house.settings.service is not None
+    fill(house.settings.service, some_alerts())
+
+    def die(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index_module.Index, "_renew", die)
+        with pytest.raises(KeyboardInterrupt):
+            house.desk.index.catch_up()
+    again = Index(house.settings.data / "index.db", house.desk.connections)
+    again.catch_up()
+    assert sum(again.by_status().values()) == 3
+    again.close()
 
 
 @pytest.mark.parametrize("query", ["net=nonsense", "since=yesterday", "port=abc", "severity=huge", "page=0"])
@@ -135,6 +166,26 @@ def test_of_many_analysts_at_once_one_wins(house: House) -> None:
     assert sorted(codes) == [200, 409, 409, 409, 409, 409]
 
 
+def test_a_change_between_two_looks_at_a_case_is_not_overwritten(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = house.machine("viewer").get("/api/v1/incidents").json()["incidents"][0]
+    read = Desk.case
+
+    def then_another_is_faster(desk: Desk, ident: str) -> Case:
+        found = read(desk, ident)
+        monkeypatch.setattr(Desk, "case", read)
+        desk.store.change_all(desk.store.standing(found.id), "another", assignee="another")
+        return found
+
+    monkeypatch.setattr(Desk, "case", then_another_is_faster)
+    headers = {"If-Match": f'"{case["version"]}"'}
+    body = {"status": "closed", "reason": "benign"}
+    answer = house.signed_in().patch(f"/api/v1/incidents/{case['id']}", json=body, headers=headers)
+    assert answer.status_code == 409
+    assert house.desk.case(case["id"]).status == "open"
+
+
 def test_a_bulk_action_changes_all_or_none(house: House) -> None:
     client = house.signed_in()
     cases = client.get("/api/v1/incidents").json()["incidents"]
@@ -189,6 +240,21 @@ def test_a_preview_says_what_a_suppression_would_have_hidden(house: House) -> No
     told = client.post("/api/v1/suppressions/preview", json=new).json()
     assert told["said"] == "would have hidden 2 of the last 30 days' 7 alerts, 1 of them confirmed"
     assert client.get("/api/v1/suppressions").json() == {"suppressions": []}
+
+
+def test_a_suppression_is_taken_back_with_its_rule_and_its_marks(house: House) -> None:
+    client, machine = house.signed_in(), house.machine("viewer")
+    rules = house.desk.suppression_file
+    rules.write_text('# ours\n[[suppress]]\nid = "old"\nreason = "known"\nsrc = "nobody"\n')
+    found = machine.get("/api/v1/alerts").json()["alerts"]
+    told = client.post(f"/suppress/{found[0]['id']}", data={"by": "src", "reason": "scanner"})
+    undo = re.search(r"/undo/([\w-]+)", told.text)
+    assert undo is not None
+    assert len(machine.get("/api/v1/alerts").json()["alerts"]) < len(found)
+    assert client.post(f"/undo/{undo.group(1)}").status_code == 200
+    after = machine.get("/api/v1/alerts").json()["alerts"]
+    assert {one["id"] for one in after} == {one["id"] for one in found}
+    assert rules.read_text() == '# ours\n[[suppress]]\nid = "old"\nreason = "known"\nsrc = "nobody"\n'
 
 
 @pytest.mark.parametrize("by", ["src", "dst", "pair", "user", "port"])
@@ -310,3 +376,29 @@ def test_any_reason_can_be_read_back_from_the_file_of_suppressions(house: House,
 def test_a_version_of_strange_digits_is_refused(house: House) -> None:
     answer = house.signed_in().post("/cases", data={"chosen": "x:\u00b2", "action": "mine"})
     assert answer.status_code == 400
+
+
+def test_a_graph_of_many_hops_is_wide_and_numbers_its_hops_instead_of_naming_their_accounts() -> None:
+    few = draw([alert(i, *pair, users=("eve",)) for i, pair in enumerate(CHAIN)], lambda host: None)
+    many = draw([alert(i, "ws", f"srv-{i}", users=("eve",)) for i in range(40)], lambda host: None)
+    assert (few["labelled"], few["wide"], few["edges"][0]["said"]) == (True, True, "eve")
+    assert (many["labelled"], many["wide"]) == (False, True)
+    assert [edge["order"] for edge in many["edges"]] == list(range(1, 41))
+    places = [(node["x"], node["y"]) for node in many["nodes"]]
+    assert len(set(places)) == len(places) == 41
+
+
+def test_the_further_edges_of_an_incident_are_listed_and_are_no_alerts(house: House) -> None:
+    machine = house.machine("viewer")
+    case = machine.get("/api/v1/incidents").json()["incidents"][0]
+    edge = replace(
+        alert(2, "lyon-fs01", "lyon-ws09"), incident=case["id"], raised=False, explanation=("seen again",)
+    )
+    with transaction(house.desk.connections.get()):
+        house.desk.store.add_further([edge])
+    page = house.signed_in("viewer1").get(f"/incident/{case['id']}").text
+    assert "1 further edge, below what is raised" in page
+    assert "lyon-ws09" in page
+    told = machine.get(f"/api/v1/incidents/{case['id']}").json()
+    assert [one["dst"] for one in told["further"]] == ["lyon-ws09"]
+    assert told["version"] == case["version"]

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from entente.console import expecting
 from entente.console.access import Analyst, TheGate, Viewer
-from entente.console.desk import Desk, Wish
+from entente.console.desk import EVERY, Desk, Wish
 from entente.console.drawing import draw
 from entente.console.exports import KINDS, SUFFIXES, export
 from entente.console.filters import CaseQuery
@@ -25,6 +25,7 @@ from entente.console.templating import render
 from entente.detection.explanations import SEVERITIES, TECHNIQUES
 from entente.errors import UsageError
 from entente.service.alerts import REASONS, STATUSES
+from entente.service.suppression import FIELDS, rule_from
 from entente.text import count
 
 router = APIRouter(include_in_schema=False)
@@ -98,6 +99,7 @@ def _incident(
         alerts=alerts,
         drawing=draw([one.alert for one in alerts], home),
         hosts=hosts,
+        further=desk.store.further(case.id),
         notes=desk.notes(alerts),
         history=desk.history(alerts),
         reasons=REASONS,
@@ -192,7 +194,7 @@ def add_note(
 @router.get("/incident/{ident}/export/{kind}")
 def export_incident(gate: TheGate, who: Viewer, ident: str, kind: str) -> Response:
     case = gate.desk.case(ident)
-    text = export(kind, case, gate.desk.alerts(case))
+    text = export(kind, case, gate.desk.alerts(case, EVERY))
     gate.desk.audit.append("export", by=who.name, incident=case.id, format=kind)
     name = f"incident-{case.id[:8]}-{kind}.{SUFFIXES[kind]}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -223,11 +225,11 @@ def suppress_form(
 ) -> Response:
     """The dialogue that suppresses what is like an alert, with what it would have hidden."""
     alert = gate.desk.alert(ident).alert
-    rule = expecting.rule_from(alert, by, reason or "?", _day(until), who.name)
+    rule = rule_from(alert, by, reason or "?", _day(until), who.name)
     told = expecting.preview(gate.desk, rule)
     return render(
         request, "suppress.html", who, alert=alert, by=by, reason=reason, until=until, told=told,
-        fields=[field for field in expecting.FIELDS if _possible(alert, field)],
+        fields=[field for field in FIELDS if _possible(alert, field)],
     )  # fmt: skip
 
 
@@ -245,10 +247,10 @@ def suppress(
     reason: Annotated[str, Form(max_length=500)],
     until: Annotated[str, Form(max_length=10)] = "",
 ) -> Response:
-    rule = expecting.rule_from(gate.desk.alert(ident).alert, by, reason.strip(), _day(until), who.name)
-    number = expecting.suppress(gate.desk, who, rule)
+    rule = rule_from(gate.desk.alert(ident).alert, by, reason.strip(), _day(until), who.name)
+    number, undo_id = expecting.suppress(gate.desk, who, rule)
     said = f"Suppression {rule.id} added; {count(number, 'open alert')} marked."
-    response = render(request, "toast.html", who, said=said, undo=None, wrong=False)
+    response = render(request, "toast.html", who, said=said, undo=undo_id, wrong=False)
     response.headers["HX-Trigger"] = json.dumps({"suppressed": rule.id})
     return response
 

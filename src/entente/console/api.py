@@ -14,7 +14,7 @@ from entente.console import expecting
 from entente.console.access import Analyst, Operator, TheGate, Viewer
 from entente.console.analyst import knowledge_of
 from entente.console.coordinator import experiments_of
-from entente.console.desk import Wish
+from entente.console.desk import EVERY, Wish
 from entente.console.exports import KINDS, export
 from entente.console.filters import CaseQuery
 from entente.console.health import health_of
@@ -23,7 +23,7 @@ from entente.console.shown_runs import ShownRuns
 from entente.console.site import latest, look_at
 from entente.errors import UsageError
 from entente.service.alerts import Filter, Reason, Status
-from entente.service.suppression import Suppression
+from entente.service.suppression import By, Suppression, rule_from
 
 MOST = 500
 Ident = Annotated[str, Path(min_length=1, max_length=100)]
@@ -69,7 +69,7 @@ class NewSuppression(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     alert: str = Field(min_length=1, max_length=100)
-    by: expecting.By = "pair"
+    by: By = "pair"
     reason: str = Field(min_length=1, max_length=500)
     until: date | None = None
 
@@ -100,13 +100,14 @@ def list_incidents(
 
 @router.get("/incidents/{ident}")
 def get_incident(gate: TheGate, who: Viewer, ident: Ident, response: Response) -> dict[str, Any]:
-    """One incident with its alerts and notes; its version is the ETag."""
+    """One incident with its alerts, its further edges and notes; its version is the ETag."""
     case = gate.desk.case(ident)
     alerts = gate.desk.alerts(case)
     response.headers["ETag"] = case.etag
     return {
         **case.as_dict(),
         "alerts": [one.as_dict() for one in alerts],
+        "further": [one.as_dict() for one in gate.desk.store.further(case.id)],
         "notes": [{"at": at, "by": by, "text": text} for at, by, text in gate.desk.notes(alerts)],
         "history": gate.desk.history(alerts),
     }
@@ -144,7 +145,7 @@ def export_incident(
     """The incident as CSV, STIX 2.1 or a layer for the ATT&CK Navigator."""
     case = gate.desk.case(ident)
     gate.desk.audit.append("export", by=who.name, incident=case.id, format=format)
-    return Response(export(format, case, gate.desk.alerts(case)), media_type=KINDS[format])
+    return Response(export(format, case, gate.desk.alerts(case, EVERY)), media_type=KINDS[format])
 
 
 @router.get("/alerts")
@@ -216,7 +217,8 @@ def preview_suppression(gate: TheGate, who: Analyst, new: NewSuppression) -> dic
 def add_suppression(gate: TheGate, who: Analyst, new: NewSuppression) -> dict[str, Any]:
     """Make a suppression, and mark the open alerts that it fits."""
     rule = _rule(gate, who.name, new)
-    return {"id": rule.id, "marked": expecting.suppress(gate.desk, who, rule)}
+    marked, undo = expecting.suppress(gate.desk, who, rule)
+    return {"id": rule.id, "marked": marked, "undo": undo}
 
 
 @router.get("/health")
@@ -232,7 +234,8 @@ def get_federation(gate: TheGate, who: Viewer) -> dict[str, Any]:
     if kit is None:
         return {"site": None}
     view = look_at(kit)
-    certificates = [{"file": c.file, "subject": c.subject, "days": c.days} for c in view.certificates]
+    names = ("site", "file", "subject", "days", "revoked")
+    certificates = [{name: getattr(one, name) for name in names} for one in view.certificates]
     return {"site": view.status, "silos": list(view.silos), "certificates": certificates, "audit": view.audit}
 
 
@@ -272,6 +275,7 @@ def list_experiments(request: Request, who: Viewer) -> dict[str, Any]:
                 "begun": p.begun,
                 "running": p.running,
                 "problem": p.problem,
+                "ended": p.ended,
             }
             for p in plans
         ]
@@ -309,4 +313,4 @@ def _version(tag: str | None) -> int | None:
 
 
 def _rule(gate: TheGate, who: str, new: NewSuppression) -> Suppression:
-    return expecting.rule_from(gate.desk.alert(new.alert).alert, new.by, new.reason, new.until, who)
+    return rule_from(gate.desk.alert(new.alert).alert, new.by, new.reason, new.until, who)

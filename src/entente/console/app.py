@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
@@ -41,6 +42,8 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 LARGEST_BODY = 1_000_000
+THREADS = 8
+"""Requests that are worked on at once: each thread has connections with caches of their own."""
 
 
 def create_app(settings: ConsoleSettings) -> FastAPI:
@@ -49,6 +52,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = THREADS
         yield
         desk.close()
 
@@ -62,6 +66,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     )
     app.state.gate = gate_for(desk)
     app.state.listeners = live.Listeners()
+    app.state.stopping = lambda: False  # whoever serves says when streams have to end
     app.state.knowledge = Knowledge(settings)
     app.state.experiments = Experiments(settings, desk.audit)
     app.state.has = {

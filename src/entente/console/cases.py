@@ -59,6 +59,20 @@ class Case:
         return Case(**{**values, "story": json.loads(values["story"])})
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One page of the queue."""
+
+    cases: tuple[Case, ...]
+    total: int
+    page: int
+    size: int
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-self.total // self.size))
+
+
 def summarise(ident: str, counts: sqlite3.Row, alerts: Sequence[Alert]) -> Case:
     """A case from its counts in the store and its first alerts."""
     told = tell(ident, alerts)

@@ -7,45 +7,39 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from entente.console.cases import Case
+from entente.console.cases import Case, Found
 from entente.console.database import Connections, connect_console
-from entente.console.filters import CaseFilter, CaseQuery, hosts_in
+from entente.console.filters import CaseQuery
 from entente.console.index import Index
 from entente.console.sessions import Principal
 from entente.console.settings import ConsoleSettings
 from entente.deployment.audit import Audit
-from entente.detection.alerts import Alert
 from entente.detection.table import read_table
 from entente.errors import UsageError
-from entente.service.alerts import AlertStore, ChangedError, Filter, Reason, Status, StoredAlert
+from entente.service.alerts import (
+    AlertStore,
+    ChangedError,
+    Filter,
+    Handling,
+    Reason,
+    Status,
+    StoredAlert,
+)
 from entente.service.database import connect, transaction
-from entente.service.suppression import Suppressions
+from entente.service.suppression import FILE, Suppression, Suppressions
 
-MOST_HOSTS = 200_000
 MOST_ALERTS = 2000
-"""Alerts of one case that a page shows and an action changes at once."""
+"""Alerts of one case that a page shows; actions and exports take all of them."""
+EVERY = 1_000_000
 UNDO_FOR = 600.0
 """Seconds for which a change can be taken back."""
 
 
 class Missing(UsageError):  # noqa: N818 - what a page says: it is not there
     """Raised when there is nothing with that id or name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One page of the queue."""
-
-    cases: tuple[Case, ...]
-    total: int
-    page: int
-    size: int
-
-    @property
-    def pages(self) -> int:
-        return max(1, -(-self.total // self.size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +65,11 @@ class Desk:
         self.index = Index(settings.data / "index.db", self.connections)
 
     @property
+    def suppression_file(self) -> Path:
+        """The rules of the service, or the console's own where a run's alerts are shown."""
+        return (self.settings.service or self.settings.data) / FILE
+
+    @property
     def store(self) -> AlertStore:
         return AlertStore(self.connections.get())
 
@@ -83,19 +82,18 @@ class Desk:
         """A run's alerts, in a store of the console's own so that they can be worked on."""
         assert self.settings.run is not None
         path = self.settings.run / "alerts.parquet"
-        alerts = read_table(path).alerts if path.is_file() else ()
+        if not path.is_file():
+            return
+        table = read_table(path)
         with transaction(self.connections.get()):
-            self.store.add(alerts, Suppressions())
+            self.store.add(table.alerts, Suppressions())
+            self.store.add_further(table.further)
 
     # ---- looking ---------------------------------------------------------------------------------
 
     def find(self, query: CaseQuery, page: int = 1, size: int = 50) -> Found:
         self.index.catch_up()
-        hosts = hosts_in(query.net, self.index.values("host", MOST_HOSTS)) if query.net else None
-        wanted = CaseFilter(query, hosts)
-        total = self.index.count(wanted)
-        page = min(page, max(1, -(-total // size)))
-        return Found(tuple(self.index.find(wanted, size, (page - 1) * size)), total, page, size)
+        return self.index.find(query, page, size)
 
     def case(self, ident: str) -> Case:
         self.index.catch_up()
@@ -106,9 +104,9 @@ class Desk:
             )
         return found
 
-    def alerts(self, case: Case) -> list[StoredAlert]:
+    def alerts(self, case: Case, most: int = MOST_ALERTS) -> list[StoredAlert]:
         """The alerts of a case in order of time."""
-        found = self.store.find(Filter(incident=case.id, suppressed=None), MOST_ALERTS)
+        found = self.store.find(Filter(incident=case.id, suppressed=None), most)
         return sorted(found or [self.store.get(case.id)], key=lambda one: (one.alert.time, -one.alert.score))
 
     def alert(self, ident: str) -> StoredAlert:
@@ -122,16 +120,15 @@ class Desk:
     def change(self, who: Principal, cases: Sequence[tuple[str, int | None]], wish: Wish) -> str:
         """Change whole cases, each unless it moved on since `version`; the id with which to undo it."""
         self._checked_assignee(wish)
-        before: list[StoredAlert] = []
+        before: list[Handling] = []
         for ident, version in cases:
             case = self.case(ident)
-            if version is not None and version != case.version:
+            members = self.store.standing(ident)
+            if version is not None and version != sum(one.version for one in members):
                 raise self._moved(case)
-            members = self.alerts(case)
             before += [one for one in members if one.suppressed_by is None] or members
         said = {name: value for name, value in asdict(wish).items() if value is not None}
-        names, version = [one.alert.id for one in before], sum(one.version for one in before)
-        self.store.change_all(names, who.name, **said, version=version)
+        self.store.change_all(before, who.name, **said)
         self.audit.append("change", by=who.name, incidents=[ident for ident, _ in cases], **said)
         return self._keep(who, before)
 
@@ -189,14 +186,19 @@ class Desk:
 
     # ---- taking back -----------------------------------------------------------------------------
 
-    def _keep(self, who: Principal, before: Sequence[StoredAlert]) -> str:
+    def suppress(self, who: Principal, rule: Suppression, fitting: Sequence[str]) -> tuple[int, str]:
+        """Add a rule for alerts to come, and mark the open ones among those that it fits; how many
+        those were, and the id with which to undo it."""
+        before = self.store.suppress(rule, self.suppression_file, fitting, who.name)
+        self.audit.append("suppress", by=who.name, rule=rule.id, reason=rule.reason, alerts=len(before))
+        return len(before), self._keep(who, before, rule.id)
+
+    def _keep(self, who: Principal, before: Sequence[Handling], rule: str | None = None) -> str:
         ident, now = secrets.token_urlsafe(12), time.time()
-        rows = [{**one.as_dict(), "alert": one.alert.as_dict()} for one in before]
+        kept = json.dumps({"alerts": [asdict(one) for one in before], "rule": rule})
         with transaction(self.own.get()) as connection:
             connection.execute("DELETE FROM undo WHERE at < ?", (now - UNDO_FOR,))
-            connection.execute(
-                "INSERT INTO undo VALUES (?, ?, ?, ?)", (ident, who.name, now, json.dumps(rows))
-            )
+            connection.execute("INSERT INTO undo VALUES (?, ?, ?, ?)", (ident, who.name, now, kept))
         return ident
 
     def undo(self, who: Principal, ident: str) -> int:
@@ -213,12 +215,9 @@ class Desk:
             raise Missing(
                 "there is nothing to undo", remedy="A change can be taken back once, within ten minutes."
             )
-        names = ("incident", "status", "reason", "assignee", "suppressed_by", "version")
-        before = [
-            StoredAlert(Alert.from_dict(one["alert"]), **{name: one[name] for name in names})
-            for one in json.loads(row["before"])
-        ]
-        self.store.restore(before, who.name)
+        kept = json.loads(row["before"])
+        before = [Handling(**one) for one in kept["alerts"]]
+        self.store.restore(before, who.name, kept["rule"], self.suppression_file)
         self.own.get().execute("DELETE FROM undo WHERE id = ?", (ident,))
-        self.audit.append("undo", by=who.name, alerts=len(before))
+        self.audit.append("undo", by=who.name, alerts=len(before), rule=kept["rule"])
         return len(before)

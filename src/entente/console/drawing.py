@@ -10,8 +10,11 @@ from entente.detection.explanations import SEVERITIES
 from entente.report.markup import shorten
 
 MOST_EDGES = 150
-ACROSS, DOWN, LANE = 170, 56, 40
-MOST_COLUMNS = 9
+ACROSS, DOWN, ASIDE, LANE = 160, 44, 18, 36
+MOST_COLUMNS, NARROW = 7, 4
+"""Columns of hosts, and how many of them can be read in half a page."""
+MOST_LABELLED = 8
+"""Hops up to which each shows its accounts and ports; of more, the one that is chosen does."""
 LONGEST, LONGEST_NAME = 26, 500
 """Characters of a name in the drawing; the page beside it has all of it."""
 
@@ -37,13 +40,20 @@ def draw(alerts: Sequence[Alert], silo_of: Callable[[str], str | None]) -> dict[
                 "source": numbers[src],
                 "target": numbers[dst],
                 "order": order,
-                "label": f"{order}" + (f"  {said}" if said else ""),
+                "said": said,
                 "alert": members[0].id,
                 "severity": max((alert.severity for alert in members), key=SEVERITIES.index),
                 "crosses": homes.get(src) != homes.get(dst),
             }
         )
-    return {"lanes": lanes, "nodes": nodes, "edges": edges, "left_out": len(hops) - len(pairs)}
+    return {
+        "lanes": lanes,
+        "nodes": nodes,
+        "edges": edges,
+        "left_out": len(hops) - len(pairs),
+        "wide": len(set(columns.values())) > NARROW,
+        "labelled": len(edges) <= MOST_LABELLED,
+    }
 
 
 def _homes(alerts: Sequence[Alert], silo_of: Callable[[str], str | None]) -> dict[str, str]:
@@ -91,7 +101,7 @@ def _place(
                     "id": numbers[host],
                     "name": host[:LONGEST_NAME],
                     "label": shorten(host, LONGEST),
-                    "x": columns[host] * ACROSS,
+                    "x": columns[host] * ACROSS + (row - 1) * ASIDE,  # a hop within a column stays visible
                     "y": top + (row - 1) * DOWN,
                     "kind": kind,
                     "silo": shorten(lane, LONGEST),

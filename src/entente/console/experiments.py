@@ -22,8 +22,11 @@ from entente.deployment.site import RunState, Site
 from entente.deployment.submit import abort, prepare
 from entente.errors import EntenteError, StorageError, UsageError
 from entente.runs.folder import METRICS, RunFolder
+from entente.text import count
 
 MOST_FILES = 200
+LAST_WORDS = 2000
+"""Bytes of a log in which its last line is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class ExperimentPlan:
     finished: bool
     running: bool
     problem: str | None
+    ended: str | None = None  # what the last attempt said, where it ended before its time
 
 
 class Experiments:
@@ -62,12 +66,15 @@ class Experiments:
         except Missing:
             raise
         except EntenteError as error:
-            return ExperimentPlan(file, None, (), False, False, False, str(error))
+            said = " ".join(part for part in (error.what, error.remedy) if part)
+            return ExperimentPlan(file, None, (), False, False, False, said)
         folder = RunFolder(run)
         finished = (run / METRICS).is_file() or RunState(run).read().get("phase") == "done"
         running = self._pid(run) is not None or self._deployed_runs(run)
+        does = tuple(self._sentences(experiment, run))
+        ended = None if running or finished else self._last_words(run)
         return ExperimentPlan(
-            file, run, tuple(self._sentences(experiment, run)), folder.started, finished, running, None
+            file, run, does, folder.started, finished, running, self._lacking(experiment), ended
         )
 
     def start(self, file: str, who: str, *, resume: bool) -> ExperimentPlan:
@@ -119,6 +126,26 @@ class Experiments:
             "/", "-"
         )
 
+    def _lacking(self, experiment: Experiment) -> str | None:
+        """What has to be there before a run on this machine can begin."""
+        events = experiment.data.events
+        if self._settings.kit is not None or events.is_dir():
+            return None
+        return f"data.events: there is no folder {events}. `entente ingest` makes one."
+
+    def _last_words(self, run: Path) -> str | None:
+        """The last line that the run's process has written, if it wrote any; advice is indented."""
+        try:
+            with self._log(run).open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS))
+                lines = file.read(LAST_WORDS).decode("utf-8", "replace").splitlines()
+        except OSError:
+            return None
+        return next((line for line in reversed(lines) if line and not line[0].isspace()), None)
+
+    def _log(self, run: Path) -> Path:
+        return self._settings.data / "logs" / f"{run.name}.log"
+
     def _sentences(self, experiment: Experiment, run: Path) -> list[str]:
         federation, privacy = experiment.federation, experiment.privacy
         told = []
@@ -130,8 +157,9 @@ class Experiments:
         else:
             told.append(f"Trains in mode {experiment.mode} on this machine, events {experiment.data.events}.")
         told.append(
-            f"At most {federation.rounds} rounds of {experiment.detector.name}, aggregated by "
-            f"{federation.aggregation.rule}; stops after {federation.patience} rounds without improvement."
+            f"At most {count(federation.rounds, 'round')} of {experiment.detector.name}, aggregated by "
+            f"{federation.aggregation.rule}; stops after {count(federation.patience, 'round')} without "
+            "improvement."
         )
         told.append(
             "Adds no noise: no privacy guarantee."
@@ -155,10 +183,10 @@ class Experiments:
         return [*words, *(["--resume"] if resume else [])]
 
     def _spawn(self, command: list[str], run: Path) -> int:
-        log = self._settings.data / "logs" / f"{run.name}.log"
+        log = self._log(run)
         with private_files():
             log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as output:
+            with log.open("wb") as output:  # what an earlier attempt said is over
                 process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell # nosec B603
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
                 )

@@ -58,78 +58,52 @@ class CaseQuery(BaseModel):
         """What differs from the defaults, for links."""
         return {k: str(v) for k, v in self.model_dump().items() if v != type(self).model_fields[k].default}
 
+    def plain(self) -> tuple[list[str], list[Any]]:
+        """Conditions in SQL on a case itself, and their values."""
+        wanted: tuple[tuple[str, Any], ...] = (
+            ("status = ?", self.status if self.status != "all" else ""),
+            ("severity >= ?", SEVERITIES.index(self.severity) if self.severity else ""),
+            ("assignee = ?", self.assignee),
+            ("last >= ?", microseconds(self.since) if self.since else ""),
+            ("first < ?", microseconds(self.until) if self.until else ""),
+        )
+        given = [(condition, value) for condition, value in wanted if value != ""]
+        return [condition for condition, _ in given], [value for _, value in given]
+
+    def terms(self) -> list[Term]:
+        """What has to be named by one of a case's alerts."""
+        exact = {"host": self.host, "user": self.user, "silo": self.silo, "port": self.port}
+        found = [Term("kind = ? AND value = ?", (kind, value)) for kind, value in exact.items() if value]
+        if self.technique:
+            parent = self.technique + "."
+            values = (self.technique, len(parent), parent)
+            found.append(Term("kind = 'technique' AND (value = ? OR substr(value, 1, ?) = ?)", values))
+        if self.net:
+            network = ip_network(self.net, strict=False)
+            ends = (network.network_address, network.broadcast_address)
+            found.append(Term("address BETWEEN ? AND ?", tuple(address_place(str(end)) for end in ends)))
+        for word in self.q.split()[:MOST_WORDS]:
+            found.append(Term("instr(lower(value), ?) > 0", (word.lower(),), word))
+        return found
+
 
 @dataclass(frozen=True, slots=True)
-class CaseFilter:
-    """A checked query, with the hosts of its network looked up."""
+class Term:
+    """Which names are meant, as a condition on the index's table of them."""
 
-    query: CaseQuery
-    hosts: tuple[str, ...] | None = None  # of the network; None without one
-
-    @property
-    def order(self) -> str:
-        return self.query.order
-
-    def where(self) -> tuple[str, list[Any]]:
-        """The condition in SQL, and its values."""
-        query, parts, values = self.query, ["1"], list[Any]()
-        if query.status != "all":
-            parts.append("status = ?")
-            values.append(query.status)
-        if query.severity:
-            parts.append("severity >= ?")
-            values.append(SEVERITIES.index(query.severity))
-        if query.assignee:
-            parts.append("assignee = ?")
-            values.append(query.assignee)
-        for condition, text in (("last >= ?", query.since), ("first < ?", query.until)):
-            if text:
-                parts.append(condition)
-                values.append(microseconds(text))
-        for kind, value in (
-            ("host", query.host),
-            ("user", query.user),
-            ("silo", query.silo),
-            ("port", query.port),
-        ):
-            if value:
-                parts.append(_named("kind = ? AND value = ?"))
-                values += [kind, value]
-        if query.technique:
-            parts.append(_named("kind = 'technique' AND (value = ? OR substr(value, 1, ?) = ?)"))
-            parent = query.technique + "."
-            values += [query.technique, len(parent), parent]
-        if self.hosts is not None:
-            parts.append(_named("kind = 'host' AND value IN (SELECT value FROM json_each(?))"))
-            values.append(_json(self.hosts))
-        for word in query.q.split()[:MOST_WORDS]:
-            parts.append(_named("instr(lower(value), ?) > 0", "id = ? OR "))
-            values += [word, word.lower()]
-        return " AND ".join(parts), values
+    condition: str
+    values: tuple[Any, ...]
+    incident: str | None = None
+    """The incident with this id is meant too."""
 
 
-def _named(condition: str, other: str = "") -> str:
-    terms = f"SELECT number FROM terms WHERE {condition}"  # noqa: S608 - conditions are fixed texts
-    return f"({other}id IN (SELECT incident FROM case_terms WHERE term IN ({terms})))"  # noqa: S608
-
-
-def _json(values: tuple[str, ...]) -> str:
-    import json
-
-    return json.dumps(values)
-
-
-def hosts_in(net: str, hosts: list[str]) -> tuple[str, ...]:
-    """Those of `hosts` that are addresses in the network."""
-    network, found = ip_network(net, strict=False), []
-    for host in hosts:
-        try:
-            inside = ip_address(host) in network
-        except ValueError:
-            continue
-        if inside:
-            found.append(host)
-    return tuple(found)
+def address_place(host: str) -> bytes | None:
+    """Bytes by which addresses sort as numbers, the two versions apart; None for what is no address."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
+    return bytes([address.version]) + address.packed
 
 
 def microseconds(text: str) -> int:

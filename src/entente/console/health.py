@@ -10,6 +10,7 @@ from entente.console.desk import Desk
 from entente.errors import EntenteError, StorageError
 from entente.runs.folder import RunFolder
 from entente.service.status import FILE, STALE
+from entente.text import count
 
 DAYS = 30
 DRIFT = 3.0
@@ -69,19 +70,17 @@ def _problems(desk: Desk, status: dict[str, Any] | None, running: bool) -> list[
     if desk.settings.service is None:
         return []
     if status is None:
-        return ["The service has never run here. Start it with `entente watch`."]
+        return ["The service has never run here. Start it with entente watch."]
     found = (
-        [] if running else ["The service does not run: nothing new is scored. Start it with `entente watch`."]
+        [] if running else ["The service does not run: nothing new is scored. Start it with entente watch."]
     )
     found += [f"Source {one['name']} is silent." for one in status.get("sources", ()) if one["silent"]]
     for one in status.get("outputs", ()):
         if one["attempts"]:
-            found.append(
-                f"Output {one['name']} does not take alerts: {one['waiting']} wait after "
-                f"{one['attempts']} attempts."
-            )
+            tries = count(one["attempts"], "attempt")
+            found.append(f"Output {one['name']} takes no alerts: {one['waiting']} to deliver after {tries}.")
         if one["refused"]:
-            found.append(f"Output {one['name']} refused {one['refused']} alerts for good.")
+            found.append(f"Output {one['name']} refused {count(one['refused'], 'alert')} for good.")
     drift = status.get("drift")
     if drift is not None and drift > DRIFT:
         found.append(f"{drift:.1f} times as many unusual edges as in training: retrain the model.")

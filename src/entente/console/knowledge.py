@@ -52,7 +52,12 @@ class HostFacts:
             return "server-like: many contact it, it contacts few"
         if self.target_count >= 5 and self.target_count > 3 * self.source_count:
             return "client-like: it contacts many, few contact it"
-        return "contacts others and is contacted"
+        return "mixed: it contacts others and is contacted"
+
+    @property
+    def kind(self) -> str:
+        """The role in a word."""
+        return self.role.partition(":")[0]
 
 
 class Knowledge:

@@ -44,7 +44,7 @@ async def _stream(request: Request, desk: Desk, listeners: Listeners) -> AsyncIt
     try:
         before, said = await run_in_threadpool(state_of, desk), time.monotonic()
         yield b"retry: 2000\n\n"
-        while not await request.is_disconnected():
+        while not request.app.state.stopping() and not await request.is_disconnected():
             now = await run_in_threadpool(state_of, desk)
             if now != before:
                 told = {"new": max(0, now[0] - before[0]), "changed": now[1] - before[1]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import tomllib
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import RedirectResponse, Response
 
-from entente.config import Section
+from entente.config import Section, read_toml
 from entente.console.access import gate_of, sign_in
 from entente.console.templating import render
 from entente.console.users import NAME, Role, User
@@ -67,8 +66,8 @@ class Provider(Section):
 
 def load_provider(path: Path) -> Provider:
     try:
-        return Provider.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        return Provider.model_validate(read_toml(path))
+    except ValidationError as error:
         raise ConfigError(
             f"is not a description of a provider ({error})", where=path, remedy="docs/console.md has one."
         ) from error

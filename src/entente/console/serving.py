@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import uvicorn
 
+from entente.artifacts import locked
 from entente.console.app import create_app
 from entente.console.settings import ConsoleSettings
 from entente.console.users import NAME, User
 from entente.errors import UsageError
 
-FAREWELL = 2
-"""Seconds that open streams have after Ctrl-C."""
+FAREWELL = 5
+"""Seconds that requests have after Ctrl-C; open streams end by themselves."""
 
 
 def serve(
@@ -23,7 +24,17 @@ def serve(
     tell: Callable[[str], None],
     progress: Callable[[int, int], None],
 ) -> None:
-    """Serve until Ctrl-C; `tell` gets the address and the link."""
+    """Serve until Ctrl-C; `tell` gets the address and the link. One console works on its folder."""
+    with locked(settings.data, "another console shows this already", mode=0o700):
+        _serve(settings, me, tell, progress)
+
+
+def _serve(
+    settings: ConsoleSettings,
+    me: str,
+    tell: Callable[[str], None],
+    progress: Callable[[int, int], None],
+) -> None:
     listening = _listen(settings)
     settings = replace(settings, port=listening.getsockname()[1])
     app = create_app(settings)
@@ -44,8 +55,10 @@ def serve(
         ssl_certfile=str(settings.certificate) if settings.certificate else None,
         ssl_keyfile=str(settings.key) if settings.key else None,
     )
+    server = uvicorn.Server(config)
+    app.state.stopping = lambda: server.should_exit
     with listening:
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
 
 
 def _listen(settings: ConsoleSettings) -> socket.socket:

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from entente.deployment.site import Site
 from entente.errors import UsageError
+from entente.runs.folder import EXPERIMENT
 from entente.service.config import LOOPBACK
 from entente.service.service import DATABASE
 
@@ -58,8 +60,10 @@ def settle(settings: ConsoleSettings) -> ConsoleSettings:
         raise UsageError(
             "holds no service", where=settings.service, remedy="Give the `folder` of the service's file."
         )
-    if settings.run is not None and not settings.run.is_dir():
+    if settings.run is not None and not (settings.run / EXPERIMENT).is_file():
         raise UsageError("is not a run folder", where=settings.run, remedy="Give what `entente train` wrote.")
+    if settings.kit is not None:
+        Site.load(settings.kit)
     if settings.experiments is not None and not settings.experiments.is_dir():
         raise UsageError("is not a folder", where=settings.experiments, remedy="Give one of TOML files.")
     if (settings.certificate is None) != (settings.key is None):

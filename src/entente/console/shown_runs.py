@@ -12,7 +12,7 @@ from entente.console.desk import Missing
 from entente.console.settings import ConsoleSettings
 from entente.deployment.site import RunState
 from entente.errors import EntenteError
-from entente.federation.records import RoundRecord
+from entente.federation.records import PrivacyRecord, RoundRecord
 from entente.report.run import method_name
 from entente.runs.folder import EXPERIMENT, METRICS, RunFolder
 from entente.runs.records import RunMetrics
@@ -59,6 +59,18 @@ class ShownRun:
         return tuple(
             dict.fromkeys([*self.state.get("warnings", ()), *(w for r in self.rounds for w in r.warnings)])
         )
+
+    @property
+    def check(self) -> str:
+        """What a silo judges a round's model by, in words."""
+        planted = self.experiment is not None and self.experiment.detector.name == "behaviour"
+        return "campaigns planted into its held-out windows (canaries)" if planted else "its held-out edges"
+
+    @property
+    def privacy(self) -> PrivacyRecord | None:
+        """What the noise of all releases so far guarantees; None before the first and without noise."""
+        told = [record.privacy for record in self.rounds if record.privacy is not None]
+        return told[-1] if told else None
 
     def series(self) -> list[list[Any]]:
         """Rounds, validation AP, AUC and loss, for a chart."""

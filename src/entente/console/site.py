@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +11,8 @@ from typing import Any
 
 from entente.deployment.audit import read, verify
 from entente.deployment.check import SOON, SiteFinding, check
+from entente.deployment.guard import REVOKED, read_revoked
+from entente.deployment.provision import ISSUED
 from entente.deployment.site import Site
 from entente.deployment.status import status
 from entente.errors import EntenteError
@@ -19,14 +22,16 @@ MOST_ENTRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
+    site: str
     file: str
     subject: str
     until: datetime
     days: int
+    revoked: bool = False
 
     @property
     def level(self) -> str:
-        return "error" if self.days < 0 else "warning" if self.days < SOON.days else "ok"
+        return "error" if self.days < 0 or self.revoked else "warning" if self.days < SOON.days else "ok"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,9 @@ class SiteView:
     status: dict[str, Any]
     version: str
     silos: tuple[dict[str, Any], ...]  # name, state, seen, since
-    certificates: tuple[Certificate, ...]
+    certificates: tuple[
+        Certificate, ...
+    ]  # of the kit, and of other sites where the authority's list is at hand
     findings: tuple[SiteFinding, ...]
     audit: dict[str, Any]  # whole, entries, first, last, head, problem, checked
 
@@ -60,7 +67,7 @@ def look_at(kit: Path, now: datetime | None = None) -> SiteView:
         status=told,
         version=site.kit.version,
         silos=silos,
-        certificates=tuple(_certificates(site.path, moment)),
+        certificates=(*_certificates(site, moment), *_issued(site, moment)),
         findings=tuple(check(site, moment)),
         audit=chain(site.audit.path, moment),
     )
@@ -103,9 +110,11 @@ def latest(path: Path, most: int = MOST_ENTRIES) -> list[dict[str, Any]]:
     ]
 
 
-def _certificates(kit: Path, now: datetime) -> Iterator[Certificate]:
+def _certificates(site: Site, now: datetime) -> Iterator[Certificate]:
+    """Those in the site's own kit."""
     from cryptography import x509
 
+    kit = site.path
     for path in sorted(
         (*kit.glob("startup/*.crt"), kit / "startup" / "rootCA.pem", *kit.glob("operator/**/*.crt"))
     ):
@@ -115,8 +124,36 @@ def _certificates(kit: Path, now: datetime) -> Iterator[Certificate]:
             continue
         until = found.not_valid_after_utc
         yield Certificate(
-            str(path.relative_to(kit)), found.subject.rfc4514_string(), until, (until - now).days
+            site.name, str(path.relative_to(kit)), _subject(found.subject), until, (until - now).days
         )
+
+
+def _subject(name: Any) -> str:
+    """Common name and organisation; what else FLARE writes into a subject is its own affair."""
+    from cryptography.x509.oid import NameOID
+
+    wanted = (("CN", NameOID.COMMON_NAME), ("O", NameOID.ORGANIZATION_NAME))
+    return ", ".join(
+        f"{key}={part.value}" for key, oid in wanted for part in name.get_attributes_for_oid(oid)
+    )
+
+
+def _issued(site: Site, now: datetime) -> list[Certificate]:
+    """Other sites' latest certificates, by the list of the authority, where that is beside the kit."""
+    try:
+        lines = (site.path.parents[1] / "authority" / ISSUED).read_text(encoding="utf-8").splitlines()
+        revoked = read_revoked(site.path / REVOKED)
+        found = {}
+        for entry in map(json.loads, lines):
+            until = datetime.fromisoformat(entry["until"])
+            gone = entry["serial"] in revoked.serials or entry["site"] in revoked.names
+            certificate = Certificate(
+                entry["site"], entry["file"], f"CN={entry['site']}", until, (until - now).days, gone
+            )
+            found[entry["site"], entry["file"]] = certificate  # a renewed one stands later
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [one for (owner, _), one in sorted(found.items()) if owner != site.name]
 
 
 def _since(site: Site) -> dict[str, str]:

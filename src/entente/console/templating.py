@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse
 
 from entente import __version__
 from entente.console.sessions import Principal
+from entente.logs.schema import DAY
 from entente.report.markup import amount, moment, number, size, span
 from entente.text import count, visible
 
@@ -42,6 +43,8 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "moment": moment,
+        "clock": clock,
+        "day": day,
         "span": span,
         "number": number,
         "amount": amount,
@@ -54,9 +57,19 @@ def _environment() -> Environment:
     return environment
 
 
+def clock(text: str) -> str:
+    """A time as the audit trails write it, to the second."""
+    return text[:19].replace("T", " ")
+
+
+def day(number: int) -> str:
+    """A day since 1970; logs with a clock of their own count from 1."""
+    return moment(number * DAY).removesuffix("00:00").rstrip(", ")
+
+
 def address(value: object) -> Markup:
     """A value as one part of a path or query."""
-    return Markup(quote(str(value)[:LONGEST_PART], safe="", errors="replace"))  # noqa: S704 - nothing but %XX and letters
+    return Markup(quote(str(value)[:LONGEST_PART], safe="", errors="replace"))  # noqa: S704 - nothing but %XX and letters # nosec B704
 
 
 def whole(value: object) -> Markup:

@@ -27,11 +27,19 @@
       elements.push({
         data: {
           id: edge.id, source: "host " + edge.source, target: "host " + edge.target,
-          label: edge.label, alert: edge.alert,
+          order: edge.order, said: edge.order + (edge.said ? "  " + edge.said : ""), alert: edge.alert,
         },
-        classes: edge.severity + (edge.crosses ? " crosses" : ""),
+        classes: edge.severity + (edge.crosses ? " crosses" : "") + (data.labelled ? " labelled" : ""),
       });
     });
+    // As tall as the lanes need, and letters that stay legible where the width makes all of it smaller.
+    var last = data.lanes[data.lanes.length - 1] || { top: 0, height: 0 };
+    function fitted() {
+      var shrunk = Math.min(1, box.clientWidth / (right + 240));
+      box.style.height = Math.round(Math.min(data.wide ? 760 : 460, Math.max(150, (last.top + last.height + 110) * shrunk))) + "px";
+      return shrunk;
+    }
+    var letters = Math.min(16, 11 / fitted());
     var ink = colour("--ink"), mute = colour("--mute"), high = colour("--high"), soft = colour("--soft");
     var card = colour("--card"), line = colour("--line"), accent = colour("--accent"), worst = colour("--critical");
     var graph = cytoscape({
@@ -40,21 +48,25 @@
       style: [
         { selector: "node", style: {
           width: 16, height: 16, "background-color": card, "border-width": 2, "border-color": ink,
-          label: "data(label)", color: ink, "font-size": 11, "text-valign": "bottom", "text-margin-y": 3 } },
+          label: "data(label)", color: ink, "font-size": letters, "text-valign": "bottom", "text-margin-y": 3 } },
         { selector: ".entry", style: { "background-color": ink } },
         { selector: ".pivot", style: { "background-color": high, "border-color": high } },
         { selector: ".lane", style: {
           shape: "round-rectangle", width: "data(width)", height: "data(height)", "background-opacity": 0,
-          "border-width": 1, "border-color": line, "text-valign": "top", "text-halign": "center",
-          color: mute, "font-size": 11, "font-weight": "bold", "z-index": 0, events: "no", "text-margin-y": -2 } },
+          "border-width": 1, "border-color": line, "text-valign": "top", "text-halign": "right",
+          "text-margin-x": function (lane) { return 4 - lane.data("width"); },
+          color: mute, "font-size": letters, "font-weight": "bold", "z-index": 0, events: "no", "text-margin-y": -2 } },
         { selector: "edge", style: {
           width: 1.6, "curve-style": "bezier", "line-color": mute, "target-arrow-color": mute,
-          "target-arrow-shape": "triangle", "arrow-scale": .8, label: "data(label)", "font-size": 10, color: ink,
-          "text-background-color": soft, "text-background-opacity": .9, "text-background-padding": 2 } },
+          "target-arrow-shape": "triangle", "arrow-scale": .8, "target-label": "data(order)", "target-text-offset": 26,
+          "font-size": letters - 1, color: ink, "text-background-color": soft, "text-background-opacity": .9,
+          "text-background-padding": 2 } },
+        { selector: "edge.labelled", style: { "target-label": "", label: "data(said)" } },
         { selector: "edge.high", style: { "line-color": high, "target-arrow-color": high } },
         { selector: "edge.critical", style: { "line-color": worst, "target-arrow-color": worst, width: 2.4 } },
         { selector: "edge.crosses", style: { "line-style": "dashed" } },
-        { selector: "edge.chosen", style: { "line-color": accent, "target-arrow-color": accent, width: 3.2 } },
+        { selector: "edge.chosen", style: {
+          "line-color": accent, "target-arrow-color": accent, width: 3.2, "target-label": "", label: "data(said)", "z-index": 9 } },
       ],
     });
     graph.on("tap", "edge", function (event) {
@@ -66,6 +78,11 @@
     graph.on("tap", "node", function (event) {
       var name = event.target.data("name");
       if (name) window.location = "/entity/host?name=" + encodeURIComponent(name);
+    });
+    window.addEventListener("resize", function () {
+      fitted();
+      graph.resize();
+      graph.fit(undefined, 18);
     });
     window.ententeGraph = graph;
     box.dataset.hops = graph.edges().length;
