@@ -130,7 +130,7 @@ def test_admin_bursts_come_at_the_rate_asked_for_and_mostly_from_the_same_machin
     assert len(bursts) == pytest.approx(8 * per_day, rel=0.45)
     assert np.median([len(burst) for burst in bursts.values()]) > 6
     assert all(len({row["src"] for row in burst}) == 1 for burst in bursts.values())
-    by_source = defaultdict(int)
+    by_source: dict[str, int] = defaultdict(int)
     for burst in bursts.values():
         by_source[burst[0]["src"]] += 1
     assert sum(sorted(by_source.values())[-4:]) > 0.5 * len(bursts)
@@ -163,8 +163,8 @@ def test_stolen_accounts_are_one_per_campaign_and_new_on_the_first_host(log: pa.
             assert len({row["user"] for row in own}) == 1
         first = {row["campaign"]: (row["src"], row["user"]) for row in reversed(rows(result))}
         assert len(set(first.values()) - used) >= 4
-        own = {row["campaign"]: (row["src"], row["user"]) for row in reversed(rows(plain))}
-        assert set(own.values()) <= used
+        known = {row["campaign"]: (row["src"], row["user"]) for row in reversed(rows(plain))}
+        assert set(known.values()) <= used
 
 
 def test_noisy_accounts_are_new_on_their_source_and_use_its_own_pairs(log: pa.Table) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 from entente.config import Experiment
 from entente.federation.aggregators.entente import EntenteOptions
 from entente_lab.bench.cells import Cell, Label, Row
-from entente_lab.bench.datasets import REAL
-from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
-from entente_lab.bench.methods import AGGREGATION, LAB_RULE, METHODS, change
+from entente_lab.bench.datasets import REAL, SMALL
+from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
+from entente_lab.bench.drawings import contribution_curves
+from entente_lab.bench.methods import AGGREGATION, LAB_RULE, METHODS, RULES, change, title
 from entente_lab.bench.paper import DIRECTED
-from entente_lab.bench.plots import lines
 from entente_lab.bench.published.numbers import AUGMENTATION, REFERENCE_GRAPH, Published
 from entente_lab.bench.request import Finished, Request, execute
 from entente_lab.bench.tables import distinct, failures, interval, percent, summary, twins, versus, where
@@ -22,6 +22,7 @@ GRID = "ablation"
 K, KS = 4, {"optc": 3}
 """Silos: four, or what the paper's table has for a data set."""
 DEFAULT = "default"
+BASELINES = "baselines, which have no seed"
 
 VARIANTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "parts": {
@@ -84,6 +85,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 """What the runner does otherwise: an early round's own model, not the best one so far; the mean J for all."""
 
 QUICK = ("parts", "reference graph, early rounds", "first labels", "step size")
+RECORDED = (*QUICK, "c1, c2", "readings of the paper")
 PAIRS = (
     ("round 3, reference graph", "round 3, equal"),
     ("round 5, reference graph", "round 5, equal"),
@@ -99,16 +101,16 @@ def run(request: Request) -> Finished:
 
 def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     offer_rules()
-    names = request.narrowed("dataset", ["simulated", *(name for name in REAL if name in request.sources)])
+    company = SMALL if request.recorded else "simulated"
+    names = request.narrowed("dataset", [company, *(name for name in REAL if name in request.sources)])
+    groups = QUICK if request.quick else RECORDED if request.recorded else tuple(VARIANTS)
     data = {name: request.library.prepare(name, KS.get(name, K)) for name in names}
     cells = []
     for seed in range(request.seeds):
         for name, prepared in data.items():
             base = METHODS["entente"].apply(DIRECTED.experiment(prepared, seed))
-            for group, variants in VARIANTS.items():
-                if request.quick and group not in QUICK:
-                    continue
-                for variant, changes in variants.items():
+            for group in groups:
+                for variant, changes in VARIANTS[group].items():
                     labels: dict[str, Label] = {
                         "dataset": name,
                         "group": group,
@@ -118,6 +120,11 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
                     }
                     options = {**DIRECTED.options, **OPTIONS.get(variant, {})}
                     cells.append(Cell(variant_of(base, changes), prepared.hash, labels, options))
+    for name, prepared in data.items():
+        for method in RULES:
+            labels = {"dataset": name, "group": BASELINES, "variant": method.name, "k": prepared.k, "seed": 0}
+            experiment = method.apply(DIRECTED.experiment(prepared, 0))
+            cells.append(Cell(experiment, prepared.hash, labels, DIRECTED.options))
     facts = {
         "command": request.command,
         "seeds": request.seeds,
@@ -150,7 +157,7 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
         blocks.append(Heading(dataset))
         for group in distinct(part, "group"):
             blocks.append(group_table(part, dataset, group))
-        blocks += contribution_curves(part, dataset)
+        blocks += contribution_curves(where(part, variant=DEFAULT), dataset)
     failed = failures(rows)
     if failed is not None:
         blocks += [Heading("Failed cells"), failed]
@@ -166,11 +173,11 @@ def group_table(rows: Sequence[Row], dataset: str, group: str) -> Table:
     for variant in variants:
         found = [percent(summary(where(rows, variant=variant), figure)) for figure in ("ap", "auc")]
         entries = [
-            Entry(f"{variant} (the same model as {same[variant]})" if variant in same else variant),
+            Entry(f"{variant} (the same model as {same[variant]})" if variant in same else title(variant)),
             *found,
         ]
         other = rivals.get(variant, DEFAULT if variant not in ours else None)
-        if other is None or variant == DEFAULT:
+        if other is None or variant == DEFAULT or group == BASELINES:
             entries += [Entry(""), Entry("")]
         else:
             compared = versus(rows, {"variant": variant}, {"variant": other}, "ap")
@@ -191,26 +198,3 @@ def papers_number(dataset: str, variant: str) -> Published | None:
         if variant.startswith(f"round {number},"):
             return REFERENCE_GRAPH.get((dataset, variant.endswith("reference graph"), number))
     return None
-
-
-def contribution_curves(rows: Sequence[Row], dataset: str) -> list[Block]:
-    """How each silo's r goes over the rounds, and what it is made of in the first one (seed 0)."""
-    chosen = [record for labels, record in where(rows, variant=DEFAULT) if labels["seed"] == 0]
-    if not chosen or chosen[0].status != "done":
-        return []
-    rounds = [r for r in chosen[0].outcome["rounds"] if r["kind"] == "train"]
-    curves: dict[str, tuple[list[float], list[float]]] = {}
-    for record in rounds:
-        for silo, credit in record["silos"].items():
-            if "r" in credit:
-                curves.setdefault(silo, ([], []))
-                curves[silo][0].append(record["round"])
-                curves[silo][1].append(credit["r"])
-    figure = Figure(lines(f"Contribution r per round: {dataset}", curves, "round", "r"), "Default, seed 0.")
-    body = []
-    for silo in sorted(curves):
-        last = [r["silos"][silo] for r in rounds if "r" in r["silos"].get(silo, {})]
-        ends = [f"{credit[name]:.3f}" for credit in (last[0], last[-1]) for name in ("norm", "r")]
-        body.append([Entry(silo), Entry(f"{last[0]['j']:.3f}"), *(Entry(text) for text in ends)])
-    columns = ("silo", "J", "first ‖Δ‖", "first r", "last ‖Δ‖", "last r")
-    return [figure, Table(columns, body, caption="What r is made of (seed 0)")]

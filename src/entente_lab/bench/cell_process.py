@@ -1,7 +1,8 @@
-"""Runs one cell: `python -m entente_lab.bench.cell_process`, the cell as JSON on standard input.
+"""Runs the cells of a family: `python -m entente_lab.bench.cell_process`, a JSON list on standard input.
 
-A process per cell costs seconds and buys a lot: a crash or a full memory ends one cell and not the
-grid, peak memory is the cell's own, and nothing leaks from one result into the next.
+A process of their own costs seconds and buys a lot: a crash or a full memory ends one cell and not the
+grid. Cells of a family share their data and equal local trainings (`sharing`); peak memory is that of the
+process so far.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ Runner = Callable[[Experiment, Mapping[str, Any], Path], dict[str, Any]]
 
 
 def main(source: IO[str]) -> None:
-    """Run the cell that `source` describes and write its record; never outlive whoever holds the pipe."""
-    request = json.loads(source.readline())
+    """Run the cells that `source` describes, one by one; never outlive whoever holds the pipe."""
+    requests = json.loads(source.readline())
     threading.Thread(target=_follow, args=(source.fileno(),), daemon=True).start()
     one_thread()
     offer_rules()
+    for request in requests:
+        run_cell(request)
+
+
+def run_cell(request: Mapping[str, Any]) -> None:
+    """Run one cell and write its record."""
     started = time.perf_counter()
     store = Store(Path(request["store"]))
     work = store.work(request["key"])
@@ -45,6 +52,7 @@ def main(source: IO[str]) -> None:
         error, outcome = str(failure), {}
     except Exception as failure:  # a defect in one cell must stay one row of the table
         error, outcome = describe(failure), {}
+    shutil.rmtree(work, ignore_errors=True)  # it has come to an end: there is nothing to go on with
     store.write(
         Record(
             key=request["key"],
@@ -63,7 +71,6 @@ def main(source: IO[str]) -> None:
             error=error,
         )
     )
-    shutil.rmtree(work, ignore_errors=True)  # it has come to an end: there is nothing to go on with
 
 
 def find(runner: str) -> Runner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,10 @@ from entente.errors import StorageError
 
 MEASURE = "entente_lab.bench.measure:measure"
 """The usual runner: train, evaluate on the test windows, keep the figures."""
+ATTACK = "entente_lab.bench.robustness.measure:measure_attack"
+INFER = "entente_lab.bench.inference:measure_inference"
+TOGETHER = (MEASURE, ATTACK, INFER)
+"""Runners whose cells may follow one another in a process."""
 
 MEASURING = (
     "measure.py",
@@ -27,6 +31,10 @@ MEASURING = (
     "injection.py",
     "shared.py",
     "inference.py",
+    "sharing.py",
+    "gradients.py",
+    "cutoff.py",
+    "scale.py",
 )
 """Files of this room that can change a cell's outcome; the others only plan and draw."""
 
@@ -34,6 +42,10 @@ SINCE = {
     ("detection", "ensemble"): "none",
     ("detector", "identities"): "trained",
     ("detector", "device"): "cpu",
+    ("detector", "batch_edges"): None,
+    ("graph", "nodes"): "hosts",
+    ("graph", "weight"): "events",
+    ("graph", "roles"): None,
 }
 """Settings younger than recorded cells. With these values nothing changes, so they are no part of a key."""
 
@@ -63,7 +75,7 @@ class Cell:
         resolved["data"] = {k: v for k, v in resolved["data"].items() if k not in ("events", "silos")}
         for (section, name), value in SINCE.items():
             if resolved[section].get(name) == value:
-                del resolved[section][name]
+                resolved[section].pop(name, None)
         # Neither the name nor the number of workers changes a result.
         resolved = {k: v for k, v in resolved.items() if k not in ("name", "workers")}
         identity = {
@@ -74,6 +86,24 @@ class Cell:
         }
         text = json.dumps(identity, sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    @property
+    def family(self) -> Hashable:
+        """Cells of one family run one after another in a process, which loads their data once.
+
+        They may differ in everything but data, detector and seed. Non-FL does not depend on the silos, so
+        it is one family for all K. A runner that measures time or memory has a process for each cell.
+        """
+        if self.runner not in TOGETHER:
+            return self.key
+        data, central = self.experiment.data, self.experiment.mode == "non-fl"
+        return (
+            self.runner,
+            data.events,
+            None if central else data.silos,
+            self.experiment.detector.name,
+            self.experiment.seed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +169,10 @@ class Store:
         write_json(self.path / f"{grid}.plan.json", plan)
 
     def rows(self, grid: str) -> tuple[list[Row], dict[str, Any]]:
-        """All recorded cells of a grid in the order of its plan, and the plan's facts."""
+        """All recorded cells of a grid in the order of its plan, and the plan's facts.
+
+        `planned` counts all cells of the plan, recorded or not.
+        """
         path = self.path / f"{grid}.plan.json"
         if not path.exists():
             raise StorageError(
@@ -153,7 +186,7 @@ class Store:
             record = self.read(planned["key"])
             if record is not None:
                 rows.append((dict(planned["labels"]), record))
-        return rows, dict(plan["facts"])
+        return rows, {**plan["facts"], "planned": len({planned["key"] for planned in plan["cells"]})}
 
     def has(self, grid: str) -> bool:
         return (self.path / f"{grid}.plan.json").exists()

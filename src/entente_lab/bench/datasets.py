@@ -15,7 +15,7 @@ from entente.artifacts import read_json, write_json
 from entente.errors import EntenteError, UsageError
 from entente.partition.base import read_silos, write_silos
 from entente_lab.bench.events import Events, Prepared, digest, quantiles
-from entente_lab.bench.partition import partition
+from entente_lab.bench.partition import block_picture, partition
 from entente_lab.bench.presets import PRESETS, VERSION
 
 
@@ -37,8 +37,11 @@ class Library:
             )
             write_silos(silos, assignment)
             write_json(notes, {"split": how})
-        sizes = read_silos(silos).sizes()
-        return Prepared(events, k, silos, sizes, str(read_json(notes)["split"]))
+        assignment, said = read_silos(silos), read_json(notes)
+        if "picture" not in said:
+            said["picture"] = block_picture(events.path, assignment)
+            write_json(notes, said)
+        return Prepared(events, k, silos, assignment.sizes(), str(said["split"]), said["picture"])
 
     def events(self, name: str) -> Events:
         base, seed = split_seed(name)
@@ -112,7 +115,7 @@ def simulator_digest() -> str:
 
 
 def _company(
-    sites: int, hosts: int, days: float, window: float = 1800.0
+    sites: int, hosts: int, days: float, window: float = 1800.0, rounds: int = 30
 ) -> Callable[[str, Path, Path], Events]:
     def make(name: str, folder: Path, source: Path) -> Events:
         from entente.logs.events import write_events
@@ -131,6 +134,7 @@ def _company(
             train=config.attack_start // window * window,
             lr=0.01,
             description=f"simulated company, {sites} sites, {hosts} hosts, {days:g} days, seed {config.seed}",
+            rounds=rounds,
             sites=folder / "hosts.csv",
         )
 
@@ -141,12 +145,15 @@ MAKERS: Mapping[str, Callable[[str, Path, Path], Events]] = {
     "simulated": _company(4, 800, 8.0),
     "simulated-scale": _company(50, 2000, 8.0),
     "simulated-lab": _company(4, 200, 5.0),
-    "simulated-branches": _company(10, 200, 3.0, window=3600.0),
+    "simulated-branches": _company(10, 200, 3.0, window=3600.0, rounds=15),
+    "simulated-many": _company(50, 1000, 2.0, window=3600.0),
     **PRESETS,
 }
 REAL = ("lanl-replay", "lanl", "optc")
 """Data sets with attacks that a user brings."""
-MADE_UP = ("simulated", "simulated-scale", "simulated-lab", "simulated-branches")
+MADE_UP = ("simulated", "simulated-scale", "simulated-lab", "simulated-branches", "simulated-many")
+SMALL = "simulated-branches"
+"""The company of the recorded tables: a cell takes seconds."""
 
 ROUNDS, REAL_ROUNDS = 15, 10
 """How long grids of hundreds of cells train: half of the default, a third where a round is long."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,8 @@ class Prepared:
     silos: Path
     sizes: Mapping[str, int]
     split: str
+    picture: Mapping[str, Any] = field(default_factory=dict)
+    """The silos' block matrix, for a drawing."""
 
     @property
     def hash(self) -> str:
@@ -99,6 +101,7 @@ class Prepared:
             "k": self.k,
             "silos": dict(self.sizes),
             "split": self.split,
+            "picture": dict(self.picture),
             "hash": self.hash,
         }
 

@@ -27,12 +27,12 @@ class Gradients:
 
 
 @contextmanager
-def watched_gradients() -> Iterator[Gradients]:
-    """Every optimiser step of this process, while the block runs."""
+def watched_gradients(found: Gradients) -> Iterator[Gradients]:
+    """Every optimiser step of this process, while the block runs; what `found` held is forgotten."""
     import torch
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-    found = Gradients()
+    found.largest = 0.0
 
     def look(optimiser: torch.optim.Optimizer, *given: Any) -> None:
         squares = [

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
@@ -35,7 +35,9 @@ class Watcher(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Running:
-    cell: Cell
+    """A process with the cells that it has not finished; the first one runs `since` then."""
+
+    cells: deque[Cell]
     process: subprocess.Popen[str]
     stderr: IO[str]
     since: float = field(default_factory=time.monotonic)
@@ -68,7 +70,7 @@ def run_grid(
     if watch is not None:
         watch.started(distinct, distinct - len(todo))
     try:
-        _run_all(deque(todo.values()), store, workers, command, limit, watch)
+        _run_all(deque(families(list(todo.values()), workers)), store, workers, command, limit, watch)
     except KeyboardInterrupt as stop:
         left = sum(store.read(key) is None for key in todo)
         raise Interrupted(
@@ -84,8 +86,26 @@ def run_grid(
     return rows
 
 
+def families(cells: Sequence[Cell], workers: int) -> list[list[Cell]]:
+    """Cells that run in one process each, in the order of the plan; large ones are split for idle workers."""
+    found: dict[Hashable, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.family, []).append(cell)
+    parts = list(found.values())
+    while len(parts) < workers and (largest := max(parts, key=len, default=[]))[1:]:
+        half = len(largest) // 2
+        parts.append(largest[half:])
+        del largest[half:]
+    return parts
+
+
 def _run_all(
-    todo: deque[Cell], store: Store, workers: int, command: str, limit: float, watch: Watcher | None
+    todo: deque[list[Cell]],
+    store: Store,
+    workers: int,
+    command: str,
+    limit: float,
+    watch: Watcher | None,
 ) -> None:
     running: list[Running] = []
     try:
@@ -94,26 +114,33 @@ def _run_all(
                 running.append(_start(todo.popleft(), store, command))
             time.sleep(POLL)
             for job in list(running):
-                if (record := _ended(job, store, command, limit)) is not None:
-                    running.remove(job)
+                for cell, record in _finished(job, store, command, limit):
                     if watch is not None:
-                        watch.finished(job.cell, record)
+                        watch.finished(cell, record)
+                if job.stderr.closed:
+                    running.remove(job)
+                    if job.cells:
+                        todo.appendleft(list(job.cells))
     finally:
         for job in running:
             _end(job)
 
 
-def _start(cell: Cell, store: Store, command: str) -> Running:
-    request = {
-        "key": cell.key,
-        "store": str(store.path.resolve()),
-        "experiment": cell.experiment.model_dump(mode="json"),
-        "data": cell.data,
-        "options": dict(cell.options),
-        "runner": cell.runner,
-        "command": command,
-    }
-    store.file(cell.key).unlink(missing_ok=True)
+def _start(cells: Sequence[Cell], store: Store, command: str) -> Running:
+    requests = [
+        {
+            "key": cell.key,
+            "store": str(store.path.resolve()),
+            "experiment": cell.experiment.model_dump(mode="json"),
+            "data": cell.data,
+            "options": dict(cell.options),
+            "runner": cell.runner,
+            "command": command,
+        }
+        for cell in cells
+    ]
+    for cell in cells:
+        store.file(cell.key).unlink(missing_ok=True)
     stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed in _last_words
     # An own session: Ctrl-C reaches the grid alone, which then ends its cells in order.
     process = subprocess.Popen(  # our own interpreter, fixed words # nosec B603
@@ -127,22 +154,27 @@ def _start(cell: Cell, store: Store, command: str) -> Running:
     )
     assert process.stdin is not None
     with contextlib.suppress(OSError):  # a process that died at once is noticed when it is polled
-        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.write(json.dumps(requests) + "\n")
         process.stdin.flush()
-    return Running(cell, process, stderr)
+    return Running(deque(cells), process, stderr)
 
 
-def _ended(job: Running, store: Store, command: str, limit: float) -> Record | None:
-    """The record of a cell that has ended, whoever had to write it; None while it runs."""
+def _finished(job: Running, store: Store, command: str, limit: float) -> Iterator[tuple[Cell, Record]]:
+    """The cells that have ended since the last look, whoever had to write their records.
+
+    The process is let go of (`stderr` is closed) when it has ended or its cell takes too long.
+    """
     code = job.process.poll()
+    while job.cells and (record := store.read(job.cells[0].key)) is not None:
+        job.since = time.monotonic()
+        yield job.cells.popleft(), record
     seconds = time.monotonic() - job.since
-    if code is None and seconds < limit:
-        return None
+    if job.cells and code is None and seconds < limit:
+        return
     _end(job)
     words = _last_words(job)
-    record = store.read(job.cell.key)
-    if record is not None:
-        return record
+    if not job.cells:
+        return
     if code is None:
         error = f"took longer than {limit:g} s (--retry goes on from its last round)"
     elif code < 0:
@@ -150,9 +182,10 @@ def _ended(job: Running, store: Store, command: str, limit: float) -> Record | N
         error += " (out of memory?)" if code == -signal.SIGKILL else ""
     else:
         error = f"its process ended with code {code}" + (f": {words}" if words else "")
-    record = _failed(job.cell, command, error, seconds)
+    cell = job.cells.popleft()
+    record = _failed(cell, command, error, seconds)
     store.write(record)
-    return record
+    yield cell, record
 
 
 def _end(job: Running) -> None:

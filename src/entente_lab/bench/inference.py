@@ -14,14 +14,14 @@ from entente.detectors.behaviour.detector import Behaviour
 from entente.federation.messages import TrainTask, Update
 from entente.graphs.identity import KeyedHash
 from entente.graphs.temporal import Int32
-from entente.runtime.assembly import Dataset, SiloData, load_dataset, make_detector
+from entente.runtime.assembly import Dataset, SiloData, make_detector
 from entente.runtime.loop import make_coordinator
 from entente.runtime.participants import HONEST
 from entente.runtime.transport import SerialTransport
 from entente_lab.attacks.inversion import edges_by_rows, examples_by_gradient, hosts_by_rows
 from entente_lab.attacks.membership import Halves, Sighting, by_rows, by_score
+from entente_lab.bench.sharing import shared_dataset
 
-INFER = f"{__name__}:measure_inference"
 FEWEST = 300
 """Training edges that the silo under attack has at least: the smallest such silo is the easiest to search."""
 
@@ -32,7 +32,7 @@ def measure_inference(experiment: Experiment, options: Mapping[str, Any], work: 
     `options["guess"]`: the attacker hashes host names with a secret of its own, as the coordinator would.
     """
     del work
-    dataset = load_dataset(experiment)
+    dataset = shared_dataset(experiment)
     rng = np.random.default_rng([experiment.seed, 104729])
     name = victim(dataset)
     halves = Halves.of(dataset.silos[name].train, rng)

@@ -28,6 +28,13 @@ from entente.runtime.assembly import Dataset, SiloData, load_dataset
 REDRAWS = 50
 EDGE, AMONG_DESTINATIONS, AMONG_ALL = 0, 1, 2
 """What a pair is: an edge, or a non-edge with its target drawn among destinations or among all hosts."""
+NOTHING = Candidates(
+    np.zeros(0, dtype=np.int64),
+    np.zeros(0, dtype=np.int32),
+    np.zeros(0, dtype=np.int32),
+    np.zeros(0, dtype=np.int64),
+)
+"""No pair: a detector that is asked about nothing takes the events in and need not score them."""
 HIDDEN = 0.3
 """Share of hosts hidden in the inductive test, for rules that have no such setting."""
 
@@ -154,9 +161,9 @@ def answer(
     if hidden:
         unseen = hidden_hosts(past, hidden)
         past = past.select(~(unseen[past.src] | unseen[past.dst]))
-    _, state = detector.score(past, detector.initial_state(past))
+    _, state = detector.score(past, detector.initial_state(past), NOTHING)
     if answering.validation.num_windows:
-        _, state = detector.score(answering.validation, state)
+        _, state = detector.score(answering.validation, state, NOTHING)
     scores, _ = detector.score(answering.test, state, candidates)
     return scores
 

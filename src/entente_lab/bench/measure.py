@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,17 @@ from entente.federation.records import RoundRecord
 from entente.partition.base import read_silos
 from entente.runs.folder import RunFolder
 from entente.runs.records import TrainingRecord
-from entente.runtime.assembly import Dataset, initial_model, load_dataset, trained_detector
+from entente.runtime.assembly import Dataset, initial_model, trained_detector
 from entente.runtime.evaluation import Evaluation, evaluate_models
 from entente.runtime.local import fit
+from entente.runtime.participants import HONEST
 from entente_lab.bench.equal import equal_weights
 from entente_lab.bench.gradients import condition, watched_gradients
+from entente_lab.bench.methods import change
+from entente_lab.bench.sharing import MEMORY, shared_dataset, sharing
 
 CURVE_POINTS = 100
+WITHIN = 0.05
 CREDITS = ("j", "s", "d", "r", "norm", "shared", "clipped", "refused", "bytes_up", "bytes_down", "seconds")
 
 
@@ -34,18 +38,22 @@ def measure(experiment: Experiment, options: Mapping[str, Any], work: Path) -> d
 
     Options: `task` is "detection" (labelled test edges) or "link-prediction" (test edges against
     sampled non-edges), with `inductive` for edges of hosts that training never saw. `model` is "best"
-    (by validation, the default) or "last"; `equal` gives every silo the mean similarity.
+    (by validation, the default), "last", or "within": the last one whose validation is within 5 % of the
+    best; `equal` gives every silo the mean similarity.
     """
-    dataset = load_dataset(experiment)
+    dataset = shared_dataset(experiment)
     began = time.perf_counter()
     if options.get("equal"):
         experiment = equal_weights(experiment, dataset)
     folder = cell_folder(experiment, work)
-    with watched_gradients() as gradients:
-        models, training = fit(experiment, folder, dataset)
+    participants = sharing(dataset) if options.get("sharing", True) else HONEST
+    with watched_gradients(MEMORY.gradients) as gradients:
+        models, training = fit(experiment, folder, dataset, participants=participants)
+    rounds = folder.rounds()
     if options.get("model") == "last":
         models = {"": last_model(experiment, dataset, folder)}
-    rounds = folder.rounds()
+    elif options.get("model") == "within":
+        models = {"": model_within(experiment, dataset, rounds, work)}
     trained = time.perf_counter()
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
     if options.get("task", "detection") == "link-prediction":
@@ -80,6 +88,21 @@ def last_model(experiment: Experiment, dataset: Dataset, folder: RunFolder) -> A
         raise UsageError("the model of the last round is that of a federated run")
     layout, _ = initial_model(experiment, dataset.shape)
     return layout.unflatten(saved.coordinator[1]["current"])
+
+
+def model_within(
+    experiment: Experiment, dataset: Dataset, rounds: Sequence[RoundRecord], work: Path
+) -> Arrays:
+    """The model of the last round whose validation (AP + AUC) is within 5 % of the best.
+
+    The run is made again up to that round; what the silos computed is remembered.
+    """
+    scores = [-1.0 if r.validation is None else r.validation.ap + r.validation.auc for r in rounds]
+    last = max(done for done, score in enumerate(scores) if score >= (1.0 - WITHIN) * max(scores))
+    shorter = change(experiment, {"federation.rounds": max(1, last)})
+    folder = cell_folder(shorter, work / "within")
+    fit(shorter, folder, dataset, participants=sharing(dataset))
+    return last_model(shorter, dataset, folder)
 
 
 def model_digest(models: Mapping[str, Arrays]) -> str | None:

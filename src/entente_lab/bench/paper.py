@@ -8,8 +8,9 @@ from typing import Any
 
 from entente.config import Experiment
 from entente_lab.bench.cells import Cell, Label, Row
-from entente_lab.bench.datasets import MADE_UP
-from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
+from entente_lab.bench.datasets import MADE_UP, SMALL
+from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
+from entente_lab.bench.drawings import contribution_curves, precision_curves, silo_bars, silo_blocks
 from entente_lab.bench.events import Prepared
 from entente_lab.bench.methods import (
     AGGREGATION,
@@ -22,11 +23,11 @@ from entente_lab.bench.methods import (
     change,
     title,
 )
-from entente_lab.bench.plots import lines
 from entente_lab.bench.published.numbers import published
 from entente_lab.bench.request import Finished, Request, execute
 from entente_lab.bench.statistics import summarise
 from entente_lab.bench.tables import (
+    alert_table,
     distinct,
     failures,
     interval,
@@ -40,8 +41,8 @@ from entente_lab.bench.tables import (
 
 GRID = "paper"
 QUICK_K = (4,)
-QUICK_SHARE = 0.1
-"""Share of the events that the quick table gives to link prediction at most."""
+QUICK_SHARE, RECORDED_SHARE = 0.1, 0.2
+"""Share of the events that the quick and the recorded table give to link prediction at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +98,22 @@ INDUCTIVE = Setting(
 )
 SETTINGS = {setting.name: setting for setting in (EULER, DIRECTED, TRANSDUCTIVE, INDUCTIVE)}
 
-PLANS: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
-    "simulated": ((2, 3, 4, 5), tuple(SETTINGS)),
-    "lanl-replay": ((2, 3, 4, 5), tuple(SETTINGS)),
-    "lanl": ((2, 3, 4, 5), tuple(SETTINGS)),
-    "optc": ((2, 3, 4, 5), ("euler",)),
-    "pivoting": ((2, 3, 4), ("jbeil-transductive", "jbeil-inductive")),
+Plans = Mapping[str, Mapping[str, tuple[int, ...]]]
+KS = (2, 3, 4, 5)
+JBEILS = ("jbeil-transductive", "jbeil-inductive")
+PLANS: Plans = {
+    "simulated": dict.fromkeys(SETTINGS, KS),
+    "lanl-replay": dict.fromkeys(SETTINGS, KS),
+    "lanl": dict.fromkeys(SETTINGS, KS),
+    "optc": {"euler": KS},
+    "pivoting": dict.fromkeys(JBEILS, (2, 3, 4)),
 }
-"""Data set -> the paper's K and detectors."""
+"""Data set -> detector -> the paper's K."""
+RECORDED: Plans = {
+    SMALL: {"euler": KS, "euler-mlp": KS, **dict.fromkeys(JBEILS, (4,))},
+    "lanl-replay": {"euler-mlp": (4,)},
+}
+"""What the page in docs is made of."""
 
 
 def run(request: Request) -> Finished:
@@ -115,20 +124,30 @@ def run(request: Request) -> Finished:
 
 def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     """All cells; seeds are the outermost loop, so that an interrupted table is whole for fewer seeds."""
-    names = [name for name in PLANS if name in request.sources or name in MADE_UP]
-    names = request.narrowed("dataset", names)
-    ks = {name: QUICK_K if request.quick else PLANS[name][0] for name in names}
-    wanted = request.narrowed("k", sorted({k for group in ks.values() for k in group}))
-    data: dict[tuple[str, int], Prepared] = {
-        (name, k): request.library.prepare(name, k) for name in names for k in ks[name] if k in wanted
+    plans = RECORDED if request.recorded else PLANS
+    names = [name for name in plans if name in request.sources or name in MADE_UP]
+    ks = {
+        (name, setting): QUICK_K if request.quick else plans[name][setting]
+        for name in request.narrowed("dataset", names)
+        for setting in plans[name]
     }
-    share = min(request.link_share, QUICK_SHARE) if request.quick else request.link_share
+    settings = request.narrowed("detector", list(dict.fromkeys(setting for _, setting in ks)))
+    wanted = request.narrowed("k", sorted({k for group in ks.values() for k in group}))
+    chosen = [
+        (name, setting, k) for (name, setting), group in ks.items() if setting in settings for k in group
+    ]
+    data: dict[tuple[str, int], Prepared] = {
+        (name, k): request.library.prepare(name, k)
+        for name, k in dict.fromkeys((name, k) for name, _, k in chosen if k in wanted)
+    }
+    most = QUICK_SHARE if request.quick else RECORDED_SHARE if request.recorded else 1.0
+    share = min(request.link_share, most)
     cells = [
         cell
         for seed in range(request.seeds)
-        for (name, k), prepared in data.items()
-        for setting in PLANS[name][1]
-        for cell in cells_of(SETTINGS[setting], prepared, seed, share)
+        for name, setting, k in chosen
+        if (name, k) in data
+        for cell in cells_of(SETTINGS[setting], data[name, k], seed, share)
     ]
     facts = {
         "command": request.command,
@@ -142,7 +161,8 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
 
 def cells_of(setting: Setting, prepared: Prepared, seed: int, share: float) -> list[Cell]:
     found = []
-    for method in (*PAPER, *(LINK_RULES if setting.links else (*BEYOND, *RULES))):
+    beyond = () if setting.as_paper else BEYOND
+    for method in (*PAPER, *beyond, *(LINK_RULES if setting.links else RULES)):
         if method.kind == "rule" and seed > 0 and not setting.links:
             continue  # nothing about it is random
         experiment = method.apply(setting.experiment(prepared, seed, share))
@@ -186,14 +206,22 @@ def section(rows: Sequence[Row], dataset: str, detector: str, facts: Mapping[str
         share = facts.get("link_share", 1.0) if SETTINGS[detector].links else 1.0
         partly = f" Only the first {100 * share:g} % of the events." if share < 1.0 else ""
         blocks.append(Paragraph(f"{described[0]['description']}. Silos: {silos}.{partly}"))
+        blocks += [
+            block for one in described if one["k"] in distinct(rows, "k") for block in silo_blocks(one)
+        ]
     blocks.append(results_table(rows, dataset, detector))
     blocks += theorem(rows)
     for k in distinct(rows, "k"):
         part = where(rows, k=k)
         if where(part, method="entente"):
             blocks.append(comparison_table(part, k))
+        if not SETTINGS[detector].links:
+            blocks.append(alert_table(part, "method", f"What an analyst would meet, K = {k}"))
         blocks += per_silo_table(part, k)
-        blocks += curves(part, f"{dataset}, {SETTINGS[detector].title}, K = {k}")
+        what = f"{dataset}, {SETTINGS[detector].title}, K = {k}"
+        blocks += silo_bars(part, ("entente", "fedavg", "local-only", "non-fl"), what)
+        blocks += precision_curves(part, what)
+        blocks += contribution_curves(where(part, method="entente"), what)
     return blocks
 
 
@@ -221,12 +249,9 @@ def results_table(rows: Sequence[Row], dataset: str, detector: str) -> Table:
             columns.append(f"K={k} AP, any host")
             for method in methods:
                 body[method].append(percent(summary(where(rows, k=k, method=method), "ap_any")))
-    caption = "= a method: the same model, bit for bit" if "= " in _text(body) else ""
+    equal = any(entry.text.startswith("= ") for entries in body.values() for entry in entries)
+    caption = "= a method: the same model, bit for bit" if equal else ""
     return Table(columns, list(body.values()), caption=caption)
-
-
-def _text(body: Mapping[str, Sequence[Entry]]) -> str:
-    return " ".join(entry.text for entries in body.values() for entry in entries)
 
 
 def theorem(rows: Sequence[Row]) -> list[Block]:
@@ -289,16 +314,3 @@ def per_silo_table(rows: Sequence[Row], k: int) -> list[Block]:
         body.append([Entry(silo), Entry(str(edges[silo])), *shown])
     columns = ("silo", "malicious edges", *(f"{title(m)} AP" for m in methods))
     return [Table(columns, body, caption=f"Per silo, K = {k}")]
-
-
-def curves(rows: Sequence[Row], what: str) -> list[Block]:
-    """Precision over recall of the first seed."""
-    series = {}
-    for labels, record in rows:
-        curve = record.outcome.get("curve") or {}
-        if record.seed == 0 and curve.get("recall"):
-            series[title(str(labels["method"]))] = (curve["recall"], curve["precision"])
-    if not series:
-        return []
-    svg = lines(f"Precision over recall: {what}", series, "recall", "precision", y_range=(0.0, 1.0))
-    return [Figure(svg, "Seed 0; test edges of all silos.")]

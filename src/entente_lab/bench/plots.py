@@ -10,6 +10,7 @@ WIDTH, HEIGHT = 640, 320
 LEFT, RIGHT, TOP, BOTTOM = 62, 170, 30, 44
 # Okabe and Ito's colours: told apart by nearly everybody.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
+SHADES = 5
 DASHES = ("", "6 3", "2 2")
 
 Points = tuple[Sequence[float], Sequence[float]]
@@ -106,6 +107,40 @@ def heat_map(
                 + _text(x + wide / 2, y + 17, "–" if value is None else _number(value), anchor="middle")
             )
     return _svg(parts, height, title, width)
+
+
+def block_matrix(title: str, groups: Mapping[str, float], cells: Sequence[Sequence[float]]) -> str:
+    """A square of sources (down) by targets (across), darker where there is more; lines between groups.
+
+    `groups` are shares of the side, in order; `cells` is a square of numbers from 0 to 1.
+    """
+    left, top, side = 110, 40, 400
+    step = side / max(1, len(cells))
+    shades: dict[int, list[str]] = {}
+    for line, row in enumerate(cells):
+        for place, value in enumerate(row):
+            if value > 0:
+                square = (
+                    f"M{left + step * place:.1f} {top + step * line:.1f}h{step:.1f}v{step:.1f}h-{step:.1f}z"
+                )
+                shades.setdefault(min(SHADES, 1 + int(SHADES * value)), []).append(square)
+    parts = [_text(10, 18, title, weight="bold")]
+    for shade, paths in sorted(shades.items()):
+        parts.append(f'<path fill="#0072b2" fill-opacity="{shade / SHADES:.2f}" d="{"".join(paths)}"/>')
+    begin = 0.0
+    for name, share in groups.items():
+        at = side * begin
+        parts.append(
+            f'<path d="M{left} {top + at:.1f}h{side}M{left + at:.1f} {top}v{side}" '
+            'stroke="#d55e00" fill="none"/>'
+        )
+        parts.append(_text(left - 8, top + at + side * share / 2 + 4, name, anchor="end"))
+        begin += share
+    parts.append(
+        f'<rect x="{left}" y="{top}" width="{side}" height="{side}" fill="none" stroke="#57606a"/>'
+        + _text(left + side / 2, top + side + 18, "target", anchor="middle")
+    )
+    return _svg(parts, top + side + 30, title, left + side + 20)
 
 
 class _Scale:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from entente.artifacts import write_text
-from entente_lab.bench.cells import Cell, Label, Row
+from entente_lab.bench.cells import INFER, Cell, Label, Row
 from entente_lab.bench.datasets import of_seed
 from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
-from entente_lab.bench.inference import INFER
 from entente_lab.bench.methods import change
 from entente_lab.bench.request import Finished, Request, execute
 from entente_lab.bench.statistics import half_width

@@ -30,6 +30,8 @@ class Request:
     seeds: int = 5
     first_seed: int = 0
     quick: bool = False
+    recorded: bool = False
+    """The part that the pages in docs are made of: companies, K and rows that fit into hours."""
     sources: Mapping[str, Path] = field(default_factory=dict)
     """Data set -> folder with its original files."""
     only: Sequence[str] = ()

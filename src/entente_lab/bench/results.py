@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from entente.errors import StorageError, UsageError
-from entente_lab.bench import ablation, paper, privacy, rules, scale
+from entente_lab.bench import ablation, paper, privacy, rules, scale, similarity
 from entente_lab.bench.behaviour.page import draw as draw_behaviour
 from entente_lab.bench.behaviour.plan import spread
-from entente_lab.bench.cells import Row, Store, code_digest
+from entente_lab.bench.cells import Row, Store
 from entente_lab.bench.document import (
     Block,
     Command,
@@ -37,6 +37,7 @@ PAGES: Mapping[str, tuple[Spread, Draw]] = {
     "robustness": (list, draw_robustness),
     "behaviour": (spread, draw_behaviour),
     "privacy": (list, privacy.draw),
+    "similarity": (list, similarity.draw),
 }
 """Grid -> how its cells become rows, and rows a page."""
 
@@ -68,7 +69,7 @@ def write_page(out: Path, grid: str, page: Path) -> Document:
     rows, facts = Store(out).rows(grid)
     to_rows, draw = PAGES[grid]
     drawn = draw(to_rows(rows), facts)
-    document = Document(drawn.title, [provenance(rows), *drawn.blocks])
+    document = Document(drawn.title, [provenance([(rows, facts)]), *drawn.blocks])
     write_markdown(page, document)
     return document
 
@@ -80,7 +81,7 @@ def compose(rows: Sequence[Row], facts: Mapping[str, Any], others: Mapping[str, 
             "holds its configuration, seed, data hash, versions and command. To make it again:"
         ),
         Command(f"{facts['command']}\nentente bench results --out DIR"),
-        provenance([row for grid in (rows, *(part[1] for part in others.values())) for row in grid]),
+        provenance([(rows, facts), *(part[1:] for part in others.values())]),
         Heading("Where Entente stands"),
         *standing(rows),
         *findings(rows, others.get(ablation.GRID, (None, [], {}))[1]),
@@ -91,9 +92,10 @@ def compose(rows: Sequence[Row], facts: Mapping[str, Any], others: Mapping[str, 
     return Document("Results", blocks)
 
 
-def provenance(rows: Sequence[Row]) -> Paragraph:
-    """Who computed this: versions, and whether any cell is older than the code beside it."""
-    records = list({record.key: record for _, record in rows}.values())
+def provenance(grids: Sequence[tuple[Sequence[Row], Mapping[str, Any]]]) -> Paragraph:
+    """Who computed this: versions, what is missing, and whether it was one version of the code."""
+    records = list({record.key: record for rows, _ in grids for _, record in rows}.values())
+    missing = sum(int(facts["planned"]) - len({record.key for _, record in rows}) for rows, facts in grids)
     failed = sum(record.status == "failed" for record in records)
     codes = Counter(record.versions.get("code", "?") for record in records)
     versions = records[0].versions if records else {}
@@ -102,13 +104,12 @@ def provenance(rows: Sequence[Row]) -> Paragraph:
     finished = sorted(record.finished for record in records)
     when = f", finished between {finished[0]} and {finished[-1]}" if finished else ""
     text = f"{len(records)} cells ({failed} failed), {hours:.1f} processor hours{when}; {named}."
-    if codes.keys() - {code_digest()}:
-        counted = ", ".join(f"{code} ({count})" for code, count in sorted(codes.items()))
-        text += (
-            f" Code digests in the cells (how many): {counted}; those that differ from the present code's "
-            f"({code_digest()}) were computed by another version of it."
-        )
-    return Paragraph(text)
+    if missing:
+        text += f" {missing} planned cells have not been run, so that some means are over fewer seeds."
+    if len(codes) == 1:
+        return Paragraph(f"{text} All by one version of the code, digest {next(iter(codes))}.")
+    counted = ", ".join(f"{code} ({count})" for code, count in sorted(codes.items()))
+    return Paragraph(f"{text} By several versions of the code; digests and their cells: {counted}.")
 
 
 def standing(rows: Sequence[Row]) -> list[Block]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from entente.config import Experiment
 from entente_lab.bench.cells import Cell, Label, Row
-from entente_lab.bench.datasets import REAL, rounds
+from entente_lab.bench.datasets import REAL, SMALL, rounds
 from entente_lab.bench.document import Block, Command, Document, Entry, Heading, Paragraph, Table
 from entente_lab.bench.events import Prepared
-from entente_lab.bench.methods import AGGREGATION, LAB_RULE, change
+from entente_lab.bench.methods import AGGREGATION, LAB_RULE, RULES, change, title
 from entente_lab.bench.paper import DIRECTED
 from entente_lab.bench.request import Finished, Request, execute
 from entente_lab.bench.tables import (
+    alert_table,
     distinct,
     failures,
     interval,
@@ -27,7 +29,8 @@ from entente_lab.bench.tables import (
 GRID = "rules"
 KS = (3, 5, 10)
 QUICK_K = (5,)
-COMPANY = "simulated-branches"
+RECORDED_K = (5,)
+COMPANY = SMALL
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "fedavg": {AGGREGATION + "rule": "fedavg"},
@@ -66,14 +69,11 @@ def run(request: Request) -> Finished:
 def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     """Seeds are the outermost loop, so that an interrupted table is whole for fewer seeds."""
     names = request.narrowed("dataset", [COMPANY, *(name for name in REAL if name in request.sources)])
-    ks = request.narrowed("k", QUICK_K if request.quick else KS)
+    ks = request.narrowed("k", QUICK_K if request.quick else RECORDED_K if request.recorded else KS)
     data = [request.library.prepare(name, k) for name in names for k in ks]
     cells = [
         Cell(
-            change(
-                DIRECTED.experiment(prepared, seed),
-                {"federation.rounds": rounds(prepared.events.name), **changes},
-            ),
+            change(base(prepared, seed), changes),
             prepared.hash,
             labels_of(prepared, variant, seed),
             DIRECTED.options,
@@ -82,12 +82,27 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
         for prepared in data
         for variant, changes in VARIANTS.items()
     ]
+    cells += [
+        Cell(
+            method.apply(base(prepared, 0)),
+            prepared.hash,
+            labels_of(prepared, method.name, 0),
+            DIRECTED.options,
+        )
+        for prepared in data
+        for method in RULES
+    ]
     facts = {
         "command": request.command,
         "seeds": request.seeds,
         "data": [prepared.facts() for prepared in data],
     }
     return cells, facts
+
+
+def base(prepared: Prepared, seed: int) -> Experiment:
+    """The default experiment, as long as a grid of hundreds of cells can have it."""
+    return change(DIRECTED.experiment(prepared, seed), {"federation.rounds": rounds(prepared.events.name)})
 
 
 def labels_of(prepared: Prepared, variant: str, seed: int) -> dict[str, Label]:
@@ -102,7 +117,7 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
         Paragraph(
             "Euler with our default settings but fewer rounds, nobody cheats; AP and AUC in percent, mean ± "
             f"standard deviation over {facts['seeds']} seeds. Differences are Entente's AP minus the row's, "
-            "seed by seed, in percent points with a 95 % interval."
+            "seed by seed, in percent points with a 95 % interval. Baselines have no seed."
         ),
         Command(str(facts["command"])),
     ]
@@ -114,7 +129,8 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
             Paragraph(f"{described[0]['description']}. {rounds(str(dataset))} rounds. Silos: {silos}."),
         ]
         for k in distinct(where(rows, dataset=dataset), "k"):
-            blocks.append(table(where(rows, dataset=dataset, k=k), k))
+            part = where(rows, dataset=dataset, k=k)
+            blocks += [table(part, k), alert_table(part, "rule", f"What an analyst would meet, K = {k}")]
     failed = failures(rows)
     if failed is not None:
         blocks += [Heading("Failed cells"), failed]
@@ -126,17 +142,17 @@ def table(rows: Sequence[Row], k: int) -> Table:
     variants = distinct(rows, "rule")
     found = {figure: {v: summary(where(rows, rule=v), figure) for v in variants} for figure in ("ap", "auc")}
     same = twins(rows, "rule")
-    federated = [v for v in variants if "mode" not in VARIANTS[v] and v not in same]
+    federated = [v for v in variants if v in VARIANTS and "mode" not in VARIANTS[v] and v not in same]
     ranks = {figure: marks({v: values[v].mean for v in federated}) for figure, values in found.items()}
     body = []
     for variant in variants:
-        entries = [Entry(variant)]
+        entries = [Entry(title(variant) if variant not in VARIANTS else variant)]
         if variant in same:
             body.append([*entries, Entry(f"= {same[variant]}"), *(Entry("") for _ in range(3))])
             continue
         entries += [percent(values[variant], ranks[f].get(variant, "")) for f, values in found.items()]
         compared = versus(rows, {"rule": MAIN}, {"rule": variant}, "ap")
-        own = variant == MAIN or MAIN not in variants
+        own = variant == MAIN or MAIN not in variants or variant not in VARIANTS
         entries += [Entry("" if own else interval(compared)), Entry("" if own else compared.verdict)]
         body.append(entries)
     columns = ("rule", "AP", "AUC", "Entente − it, AP [95 %]", "Entente is")

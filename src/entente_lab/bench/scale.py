@@ -13,7 +13,7 @@ from entente.artifacts import write_text
 from entente.config import Experiment, resolve_paths, to_toml
 from entente_lab.bench.cells import Cell, Label, Row
 from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
-from entente_lab.bench.methods import METHODS, change, title
+from entente_lab.bench.methods import METHODS, RULES, change, title
 from entente_lab.bench.paper import EULER
 from entente_lab.bench.plots import lines
 from entente_lab.bench.published.numbers import SCALE
@@ -23,7 +23,7 @@ from entente_lab.bench.tables import distinct, failures, percent, summary, where
 GRID = "scale"
 RUNNER = "entente_lab.bench.scale:measure_scale"
 KS, QUICK_KS = (5, 10, 20, 50), (5, 10)
-QUICK_ROUNDS = 5
+QUICK_ROUNDS, RECORDED_ROUNDS = 5, 10
 UP, DOWN = 1e6, 1e7
 """The paper's links: 1 MB/s from a silo, 10 MB/s to it."""
 MB = 1e6
@@ -36,11 +36,13 @@ def run(request: Request) -> Finished:
 
 
 def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
-    names = ["simulated-scale", *(name for name in ("lanl-replay", "lanl") if name in request.sources)]
+    company = "simulated-many" if request.recorded else "simulated-scale"
+    names = [company, *(name for name in ("lanl-replay", "lanl") if name in request.sources)]
     names = request.narrowed("dataset", names)
     ks = request.narrowed("k", QUICK_KS if request.quick else KS)
     data = {(name, k): request.library.prepare(name, k) for name in names for k in ks}
-    changes = {"federation.rounds": QUICK_ROUNDS} if request.quick else {}
+    short = QUICK_ROUNDS if request.quick else RECORDED_ROUNDS if request.recorded else None
+    changes = {} if short is None else {"federation.rounds": short}
     cells = []
     for seed in range(request.seeds):
         for (name, k), prepared in data.items():
@@ -55,6 +57,16 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
                 }
                 options = {**EULER.options, "memory": method == "entente" and seed == 0}
                 cells.append(Cell(experiment, prepared.hash, labels, options, RUNNER))
+            for rule in RULES if seed == 0 else ():
+                labels = {
+                    "dataset": name,
+                    "k": k,
+                    "silos": len(prepared.sizes),
+                    "method": rule.name,
+                    "seed": 0,
+                }
+                experiment = rule.apply(EULER.experiment(prepared, 0))
+                cells.append(Cell(experiment, prepared.hash, labels, EULER.options))
     facts = {
         "command": request.command,
         "seeds": request.seeds,
@@ -67,7 +79,7 @@ def measure_scale(experiment: Experiment, options: Mapping[str, Any], work: Path
     """As `measure`, with traffic per silo, the paper's latency estimate and, on request, memory per silo."""
     from entente_lab.bench.measure import measure
 
-    outcome = measure(experiment, options, work)
+    outcome = measure(experiment, {**options, "sharing": False}, work)
     outcome["values"] |= traffic(outcome["rounds"])
     if options.get("memory"):
         outcome["memory"], outcome["memory_errors"] = silo_memory(experiment)
@@ -148,7 +160,10 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
     ]
     for dataset in distinct(rows, "dataset"):
         part = where(rows, dataset=dataset)
-        blocks += [Heading(dataset), scale_table(part, dataset), *unmeasured(part), *figures(part, dataset)]
+        described = next(item["description"] for item in facts["data"] if item["dataset"] == dataset)
+        length = max(record.values.get("rounds") or 0 for _, record in part)
+        blocks += [Heading(dataset), Paragraph(f"{described}. Euler as published, {length:g} rounds.")]
+        blocks += [scale_table(part, dataset), *unmeasured(part), *figures(part, dataset)]
     failed = failures(rows)
     if failed is not None:
         blocks += [Heading("Failed cells"), failed]
@@ -200,7 +215,7 @@ def figures(rows: Sequence[Row], dataset: str) -> list[Block]:
     drawn: list[Block] = []
     for name, y, unit in (("ap", "AP, %", 0.01), ("train_seconds", "training seconds", 1.0)):
         series: dict[str, tuple[list[float], list[float]]] = {}
-        for method in distinct(rows, "method"):
+        for method in (m for m in distinct(rows, "method") if METHODS[m].kind == "federated"):
             xs, ys = series.setdefault(title(method), ([], []))
             for k in distinct(rows, "k"):
                 mean = summary(where(rows, k=k, method=method), name).mean

@@ -19,13 +19,16 @@ class Measured:
 
     name: str
     ratios: dict[str, Any]
+    table: tuple[str, ...] = ()
+    """The figures as lines of text, where ratios alone say too little."""
     error: str | None = None
 
 
 def run(folder: Path, quick: bool, only: tuple[str, ...] = ()) -> Iterator[Measured]:
     """Run `folder`'s scripts one after the other, each in a process of its own.
 
-    A benchmark is a script whose last line is JSON {"benchmark": name, "ratios": {...}}.
+    A benchmark is a script whose last line is JSON {"benchmark": name, "ratios": {...}}; a "table" beside the
+    ratios is lines of text.
     """
     scripts = [
         path for path in sorted(folder.glob("*.py")) if '"benchmark"' in path.read_text(encoding="utf-8")
@@ -49,7 +52,7 @@ def _measure(script: Path, quick: bool) -> Measured:
     done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words # nosec B603
     try:
         last = json.loads(done.stdout.splitlines()[-1])
-        return Measured(last["benchmark"], last["ratios"])
+        return Measured(last["benchmark"], last["ratios"], tuple(last.get("table", ())))
     except (IndexError, ValueError, KeyError, TypeError):
         told = (done.stderr.splitlines() or done.stdout.splitlines() or ["it printed nothing"])[-1]
-        return Measured(script.stem, {}, f"exit code {done.returncode}: {told}")
+        return Measured(script.stem, {}, error=f"exit code {done.returncode}: {told}")

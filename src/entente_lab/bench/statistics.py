@@ -14,6 +14,8 @@ from typing import Literal
 
 import numpy as np
 
+FEWEST = 5
+"""Seeds without which nothing is called better or worse, whatever the interval."""
 Verdict = Literal["better", "worse", "equal", "no difference shown", "too few seeds"]
 
 
@@ -66,8 +68,10 @@ def compare(
         return Comparison(mean, None, None, count, "too few seeds", confidence)
     half = half_width(differences, confidence)
     low, high = mean - half, mean + half
-    if low > 0:
-        verdict: Verdict = "better"
+    if count < FEWEST and low != high:
+        verdict: Verdict = "too few seeds"
+    elif low > 0:
+        verdict = "better"
     elif high < 0:
         verdict = "worse"
     else:

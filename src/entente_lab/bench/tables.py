@@ -11,6 +11,7 @@ import pyarrow as pa
 from entente.artifacts import replacing, write_text
 from entente_lab.bench.cells import Label, Record, Row
 from entente_lab.bench.document import Document, Entry, Mark, Table, to_html, write_markdown
+from entente_lab.bench.methods import title
 from entente_lab.bench.statistics import Comparison, Summary, compare, ranked, summarise
 
 PERCENT = 100.0
@@ -100,10 +101,12 @@ def twins(rows: Sequence[Row], label: str) -> dict[str, str]:
     """Values of a label whose models are bit for bit those of an earlier one, for every seed: {it: earlier}.
 
     With one full-batch epoch FedProx is FedAVG, and without an update longer than M Entente is Entente-UB.
+    An ensemble has the bits of its model and other scores, so that it is nobody's twin.
     """
-    digests: dict[str, dict[int, str | None]] = {}
+    digests: dict[str, dict[int, tuple[str, Any] | None]] = {}
     for labels, record in rows:
-        known = record.outcome.get("model") if record.status == "done" else None
+        model = record.outcome.get("model") if record.status == "done" else None
+        known = None if model is None else (model, record.experiment.get("detection"))
         digests.setdefault(str(labels[label]), {})[record.seed] = known
     found: dict[str, str] = {}
     for name, models in digests.items():
@@ -145,6 +148,34 @@ def interval(found: Comparison) -> str:
     if found.low is None or found.high is None:
         return text
     return f"{text} [{PERCENT * found.low:+.2f}, {PERCENT * found.high:+.2f}]"
+
+
+ALERTED = {
+    "ap_lift": ("AP ÷ prevalence", 1.0, ".1f"),
+    "precision_at_half_recall": ("precision at half recall, %", PERCENT, ".2f"),
+    "false_per_day_at_half_recall": ("false a day there", 1.0, ".1f"),
+}
+UNITS = {"": "", "per_source_day_": ", (source, day)"}
+
+
+def alert_table(rows: Sequence[Row], label: str, caption: str) -> Table:
+    """Means over seeds of what AP does not tell, by edge and by (source, day)."""
+    body = []
+    for name in distinct(rows, label):
+        part = where(rows, **{label: name})
+        entries = [Entry(title(str(name)))]
+        for unit in UNITS:
+            if unit:
+                entries.append(percent(summary(part, f"{unit}ap")))
+            for key, (_, factor, form) in ALERTED.items():
+                mean = summary(part, unit + key).mean
+                entries.append(Entry("–" if mean is None else f"{factor * mean:{form}}"))
+        body.append(entries)
+    columns = [label]
+    for unit, words in UNITS.items():
+        columns += [f"AP{words}"] if unit else []
+        columns += [text + words for text, _, _ in ALERTED.values()]
+    return Table(columns, body, caption=caption)
 
 
 def failures(rows: Sequence[Row]) -> Table | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from entente.federation.aggregators.base import Contribution, Credit, SketchSettings, Vector
@@ -49,9 +50,12 @@ class LabEntenteOptions(EntenteOptions):
     normalised: bool = False
     """Divide the contributions of a round by their mean: they weigh silos and no longer shorten the step."""
 
+    row_shrinkage: float = Field(default=0.0, ge=0, le=1)
+    """With rows = "holders": how far a row's mean is drawn from its holders' back to that over all silos."""
+
     def settings(self) -> EntenteSettings:
         given: dict[str, Any] = self.model_dump(
-            exclude={"rule", "sketch", "similarity", "normalised", *SKETCH}
+            exclude={"rule", "sketch", "similarity", "normalised", "row_shrinkage", *SKETCH}
         )
         sketch = SketchSettings(self.m, self.labels, self.iterations) if self.sketch else None
         return EntenteSettings(**given, sketch=sketch)
@@ -88,6 +92,10 @@ class LabEntente(Entente):
             return found
         step = (found.astype(np.float64) - current) * (count / self._total)
         return moved(current, step)
+
+    def _row_factors(self, holders: NDArray[np.int32]) -> NDArray[np.float64]:
+        kept = 1.0 - self.config.row_shrinkage
+        return 1.0 + kept * (super()._row_factors(holders) - 1.0)
 
     def influence(self, silos: int, clip: float | None) -> float | None:
         """A relative J and a mean over the round let one silo change what the others' updates count for."""

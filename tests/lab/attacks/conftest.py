@@ -94,7 +94,8 @@ class Arena:
         return Silo(name, detector(self.seed), random_graph(NAMES.index(name)), 10, self.seed)
 
     def ask(self, task: Task) -> tuple[list[Reply], dict[str, str]]:
-        replies, failures = [], {}
+        replies: list[Any] = []
+        failures: dict[str, str] = {}
         for name, silo in self.silos.items():
             try:
                 replies.append(unpack(*pack(silo.handle(unpack(*pack(task))))))

@@ -32,7 +32,9 @@ def edge_set(graph: TemporalGraph) -> set[tuple[int, int, int]]:
     return set(zip(window.tolist(), graph.src.tolist(), graph.dst.tolist(), strict=True))
 
 
-def algorithm_3(graph: TemporalGraph, pairs: list[tuple[int, int]], chosen: list[bool]) -> set:
+def algorithm_3(
+    graph: TemporalGraph, pairs: list[tuple[int, int]], chosen: list[bool]
+) -> set[tuple[int, int, int]]:
     """As the paper prints it, window by window and edge by edge."""
     edges = edge_set(graph)
     found = set(edges)
@@ -91,6 +93,7 @@ def test_activity_of_hosts_that_are_named_twice() -> None:
 
 def test_only_labelled_pairs_are_malicious_and_each_counts_once() -> None:
     future = random_graph(7, windows=3, malicious=2)
+    assert future.label is not None
     bad = future.label > 0
     expected = set(zip(future.src[bad].tolist(), future.dst[bad].tolist(), strict=True))
     pairs = malicious_pairs(future)

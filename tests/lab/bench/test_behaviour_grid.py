@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -30,26 +31,27 @@ from entente_lab.bench.results import write_page
 
 @pytest.fixture(scope="module")
 def experiment(small_company: Prepared) -> Experiment:
-    detector = {"name": "behaviour", "replicas": 2, "hidden": 8}
+    detector = {"name": "behaviour", "replicas": 2}
     return small_company.experiment(seed=3, federation={"rounds": 2}, detector=detector)
 
 
 @pytest.fixture(scope="module")
-def outcome(experiment: Experiment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+def outcome(experiment: Experiment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     methods = ["entente", "fedavg", "fedprox", "local-only", "evidence-young", "rare-target"]
     found = measure_suite(experiment, {"part": "clean", "methods": methods}, tmp_path_factory.mktemp("work"))
-    return found["methods"]
+    methods_found: dict[str, Any] = found["methods"]
+    return methods_found
 
 
 @pytest.mark.parametrize("method", ["entente", "fedprox", "local-only"])
 def test_a_cell_has_the_bits_of_entente_train(
-    method: str, experiment: Experiment, outcome: dict[str, dict[str, object]], tmp_path: Path
+    method: str, experiment: Experiment, outcome: dict[str, Any], tmp_path: Path
 ) -> None:
     run = train(change(experiment, PARTS["clean"][method].changes), RunFolder(tmp_path / "run"))
     values, overall = outcome[method]["values"], run.metrics.overall
     assert outcome[method]["model"] == model_digest(run.models)
     assert (values["ap"], values["recall_at_10"]) == (overall.ap, overall.recall_at["10"])
-    assert values["per_source_window_ap"] == overall.per_source_window.ap
+    assert values["per_source_window_ap"] == cast(Any, overall.per_source_window).ap
     assert values["silo_worst"] == min(one.ap for one in run.metrics.per_silo.values() if one.ap is not None)
     for rule in ("evidence-young", "rare-target"):
         assert outcome[rule]["values"]["ap"] == run.metrics.baselines[rule].ap
@@ -84,7 +86,9 @@ def test_the_key_of_shared_work_is_its_content() -> None:
 
 
 def test_a_family_that_is_taken_away_says_nothing() -> None:
-    from entente.detectors.behaviour import detector
+    from entente.detectors import behaviour
+
+    detector: Any = behaviour.detector
 
     raw = np.ones((3, len(COLUMN)), dtype=np.float32)
     with without_features([COLUMN["new"], COLUMN["odd"]]):
@@ -112,10 +116,8 @@ def test_a_stopped_cell_goes_on_after_its_last_method(experiment: Experiment, tm
     assert again["rare-target"]["values"]["ap"] == first["methods"]["rare-target"]["values"]["ap"]
 
 
-def test_cells_of_many_methods_become_rows_and_a_page(
-    out: Path, outcome: dict[str, dict[str, object]]
-) -> None:
-    rows = []
+def test_cells_of_many_methods_become_rows_and_a_page(out: Path, outcome: dict[str, Any]) -> None:
+    rows: list[Any] = []
     for seed in (1, 2):
         record = Record(
             *("key", "done", {}, seed, "data", {}, "runner", "command", {}),
@@ -135,7 +137,7 @@ def test_cells_of_many_methods_become_rows_and_a_page(
 
 
 def test_a_page_is_written_from_what_is_recorded_so_far(
-    out: Path, outcome: dict[str, dict[str, object]], tmp_path: Path
+    out: Path, outcome: dict[str, Any], tmp_path: Path
 ) -> None:
     cells, facts = plan.plan(Request(out, seeds=1, first_seed=7, only=("k=4", "part=clean,features")))
     store = Store(out)
@@ -177,7 +179,10 @@ def test_a_replay_without_a_folder_for_its_seed_is_an_error(tmp_path: Path) -> N
 
 
 def test_drawings_lie_beside_a_markdown_page_and_old_ones_go(tmp_path: Path) -> None:
-    groups = {"K = 3": {"entente": 0.5, "local-only": None}, "K = 5": {"entente": 0.6, "local-only": 0.4}}
+    groups: dict[str, dict[str, float | None]] = {
+        "K = 3": {"entente": 0.5, "local-only": None},
+        "K = 5": {"entente": 0.6, "local-only": 0.4},
+    }
     page = tmp_path / "page.md"
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "page-9.svg").write_text("of a former page")

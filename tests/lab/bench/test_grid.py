@@ -14,7 +14,7 @@ import pytest
 
 from entente.config import Experiment
 from entente_lab.bench.cells import Cell, Store
-from entente_lab.bench.grid import run_grid
+from entente_lab.bench.grid import families, run_grid
 
 RUNNERS = """
 import os, time
@@ -210,3 +210,17 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+def test_cells_of_the_same_data_detector_and_seed_share_a_process() -> None:
+    def of(method: str, seed: int, silos: str) -> Cell:
+        mode = "non-fl" if method == "non-fl" else "federated"
+        data = {"events": "here", "silos": silos}
+        return Cell(Experiment.model_validate({"data": data, "seed": seed, "mode": mode}), silos)
+
+    tables = ("2.csv", "3.csv", "4.csv")
+    cells = [of(m, s, k) for s in (0, 1) for k in tables[:2] for m in ("non-fl", "entente", "fedavg")]
+    assert [len(part) for part in families(cells, 2)] == [2] * 6  # Non-FL of both K is one family
+    assert [len(part) for part in families(cells[1:3], 2)] == [1, 1]  # no worker is left idle
+    measured = [replace(of("entente", 0, silos), runner="made_up:timed") for silos in tables]
+    assert [len(part) for part in families(measured, 2)] == [1, 1, 1]

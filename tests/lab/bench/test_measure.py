@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ SHORT = {"federation.rounds": 2}
 TINY = {"detector.memory": 8, "detector.time": 8, "detector.embedding": 8, "federation.rounds": 1}
 
 
-def measure(experiment: Experiment, options: dict[str, Any]) -> dict[str, Any]:
+def measure(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as work:
         return measure_in(experiment, options, Path(work))
 
@@ -106,7 +107,7 @@ def test_permuting_test_labels_changes_nothing_that_was_trained(
     rng = np.random.default_rng(0)
     mixed = Dataset(
         {
-            name: replace(silo, test=replace(silo.test, label=rng.permutation(silo.test.label)))
+            name: replace(silo, test=replace(silo.test, label=rng.permutation(cast(Any, silo.test.label))))
             for name, silo in dataset.silos.items()
         },
         dataset.shape,

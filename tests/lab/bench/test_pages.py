@@ -12,7 +12,7 @@ from entente.config import Experiment
 from entente.detectors.euler.options import EulerOptions
 from entente.errors import StorageError, UsageError
 from entente.federation.aggregators import available as aggregators
-from entente_lab.bench import ablation, paper, rules, scale
+from entente_lab.bench import ablation, paper, rules, scale, similarity
 from entente_lab.bench.cells import Cell, Label, Record, Row, Store
 from entente_lab.bench.document import (
     Document,
@@ -26,14 +26,14 @@ from entente_lab.bench.document import (
 )
 from entente_lab.bench.methods import BEYOND, METHODS, PAPER, RULES, change
 from entente_lab.bench.paper import DIRECTED
-from entente_lab.bench.plots import heat_map, lines
+from entente_lab.bench.plots import block_matrix, heat_map, lines
 from entente_lab.bench.published.numbers import EFFECTIVENESS, published
 from entente_lab.bench.request import Request, parse_filters, parse_sources, select
 from entente_lab.bench.results import write_results
-from entente_lab.bench.tables import tidy, write_outputs
+from entente_lab.bench.tables import tidy, twins, write_outputs
 from entente_lab.variants.on_weights import offer_rules
 
-FACTS = {"command": "entente bench paper", "seeds": 3, "data": []}
+FACTS = {"command": "entente bench paper", "seeds": 5, "data": []}
 
 
 def row(
@@ -87,9 +87,15 @@ def row(
 
 def paper_rows(dataset: str = "simulated") -> list[Row]:
     rows = []
-    for seed in range(3):
+    for seed in range(5):
         for place, method in enumerate((*PAPER, *(RULES if seed == 0 else ()))):
-            labels = {"dataset": dataset, "detector": "euler", "k": 4, "method": method.name, "seed": seed}
+            labels: dict[str, Label] = {
+                "dataset": dataset,
+                "detector": "euler",
+                "k": 4,
+                "method": method.name,
+                "seed": seed,
+            }
             rows.append(row(labels, 0.1 + 0.01 * place + 0.001 * seed))
     return rows
 
@@ -125,6 +131,7 @@ def test_a_page_asks_nothing_of_the_network() -> None:
         lines("flat", {"x": ([1, 2], [3.0, 3.0])}, "x", "y"),
         heat_map("h", ["r"], ["c", "d"], [[0.5, None]], good="low"),
         heat_map("same", ["r"], ["c"], [[0.5]]),
+        block_matrix("b", {"north & co": 0.5, "south": 0.5}, [[1.0, 0.0], [0.2, 0.6]]),
     ],
 )
 def test_every_drawing_is_well_formed(svg: str) -> None:
@@ -169,7 +176,13 @@ def test_no_table_says_better_without_an_interval_that_shows_it() -> None:
 
 
 def test_a_failed_cell_is_shown_with_its_reason() -> None:
-    labels = {"dataset": "simulated", "detector": "euler", "k": 4, "method": "entente", "seed": 3}
+    labels: dict[str, Label] = {
+        "dataset": "simulated",
+        "detector": "euler",
+        "k": 4,
+        "method": "entente",
+        "seed": 3,
+    }
     text = to_markdown(paper.draw([*paper_rows(), row(labels, None, error="diverged\nmore")], FACTS))
     assert "(1 failed)" in text
     assert "diverged" in text
@@ -202,11 +215,19 @@ def test_two_methods_with_the_same_bits_are_one_number_with_two_names() -> None:
     assert "the same model, bit for bit" in text
     rows[-6][1].outcome["model"] = "other"  # one seed that differs is enough
     assert "= FedAVG" not in to_markdown(paper.draw(rows, FACTS))
+    assert "bit for bit" not in to_markdown(paper.draw(paper_rows(), FACTS))
     variants = [
         row({"dataset": "d", "k": 5, "rule": rule, "seed": 0}, 0.2, outcome={"model": digest})
         for rule, digest in (("fedavg", "aa"), ("fedprox", "aa"), ("entente", "cc"))
     ]
     assert "| fedprox | = fedavg |" in to_markdown(Document("", [rules.table(variants, 5)]))
+
+
+def test_an_ensemble_with_the_bits_of_its_model_keeps_figures_of_its_own() -> None:
+    labels = [{"method": name, "seed": 0} for name in ("entente", "entente-ensemble")]
+    rows = [row(one, ap, outcome={"model": "aa"}) for one, ap in zip(labels, (0.2, 0.3), strict=True)]
+    rows[1][1].experiment["detection"] = {"ensemble": "rare-target"}
+    assert twins(rows, "method") == {}
 
 
 def test_the_page_says_whether_theorem_2_applies_to_the_run() -> None:
@@ -234,13 +255,13 @@ def test_every_variant_is_a_valid_experiment_and_another_one(small_company) -> N
 
 def test_the_ablation_page_compares_with_the_default_seed_by_seed() -> None:
     rows = []
-    for seed in range(3):
+    for seed in range(5):
         for group in ("parts", "reference graph, early rounds", "step size"):
             for place, variant in enumerate(ablation.VARIANTS[group]):
                 labels = {"dataset": "lanl", "group": group, "variant": variant, "k": 4, "seed": seed}
                 rows.append(row(labels, 0.2 - 0.01 * place - 0.0001 * seed * place))
     text = to_markdown(ablation.draw(rows, FACTS))
-    assert "| augmentation off | 17.98" in text
+    assert "| augmentation off | 17.96" in text
     assert "worse" in text
     assert "0.11 / 96.23" in text  # the paper's own
     assert "| round 3, reference graph |" in text
@@ -255,7 +276,9 @@ def test_the_scale_page_has_bytes_latency_and_the_paper_s_row() -> None:
         for k in (5, 50)
         for m in ("entente", "fedavg")
     ]
-    text = to_markdown(scale.draw(rows, FACTS))
+    facts = {**FACTS, "data": [{"dataset": "lanl", "description": "LANL"}]}
+    text = to_markdown(scale.draw(rows, facts))
+    assert "LANL. Euler as published, 3 rounds." in text
     assert "5111 s" in text
     assert "| 50 (50), FedAVG |" in text
 
@@ -323,6 +346,12 @@ def test_the_results_page_comes_from_recorded_cells_alone(tmp_path: Path) -> Non
     text = (tmp_path / "results.md").read_text()
     assert "entente bench paper" in text
     assert "Better than: FedAVG (simulated, euler)" in text
+    assert "one version of the code" in text
+    assert "not been run" not in text
+    plan.append({"key": "of a cell that nobody has run", "labels": {}})
+    write_json(tmp_path / "paper.plan.json", {"cells": plan, "facts": FACTS})
+    write_results(tmp_path, tmp_path / "results.md")
+    assert "1 planned cells have not been run" in (tmp_path / "results.md").read_text()
     assert "Behind none" in text
     assert "the best baseline" in text
     assert "r 0.40" in text
@@ -333,8 +362,9 @@ def test_a_request_plans_every_method_for_every_seed(monkeypatch, small_company,
 
     monkeypatch.setattr(Library, "prepare", lambda self, name, k: small_company)
     cells, facts = paper.plan(Request(out, seeds=2, quick=True))
-    euler = [c for c in cells if c.labels["detector"] == "euler"]
-    assert len(euler) == 2 * len((*PAPER, *BEYOND)) + len(RULES)
+    euler, ours = ([c for c in cells if c.labels["detector"] == name] for name in ("euler", "euler-mlp"))
+    assert len(euler) == 2 * len(PAPER) + len(RULES)
+    assert len(ours) == 2 * len((*PAPER, *BEYOND)) + len(RULES)
     assert facts["seeds"] == 2
     assert {c.labels["seed"] for c in cells} == {0, 1}
 
@@ -344,13 +374,13 @@ def test_a_request_plans_every_method_for_every_seed(monkeypatch, small_company,
 
 def test_the_rules_page_marks_the_best_and_compares_with_entente_seed_by_seed() -> None:
     rows = []
-    for seed in range(3):
+    for seed in range(5):
         for place, variant in enumerate(rules.VARIANTS):
             labels: dict[str, Label] = {"dataset": "d", "k": 5, "rule": variant, "seed": seed}
             rows.append(row(labels, 0.5 - 0.01 * place + 0.001 * seed + 1e-4 * (seed * place % 2)))
-    facts = {"command": "c", "seeds": 3, "data": [{"dataset": "d", "k": 5, "split": "s", "description": "x"}]}
+    facts = {"command": "c", "seeds": 5, "data": [{"dataset": "d", "k": 5, "split": "s", "description": "x"}]}
     page = to_markdown(rules.draw(rows, facts))
-    assert "| fedavg | **50.10 ± 0.10** |" in page
+    assert "| fedavg | **50.20 ± 0.16** |" in page
     assert "**" not in page.split("| local-only |")[1]
     assert page.count("better") == len(rules.VARIANTS) - 1 - list(rules.VARIANTS).index("entente")
 
@@ -358,3 +388,25 @@ def test_the_rules_page_marks_the_best_and_compares_with_entente_seed_by_seed() 
 def test_every_rule_of_the_registry_is_in_the_rules_table() -> None:
     named = {changes.get("federation.aggregation.rule", "entente") for changes in rules.VARIANTS.values()}
     assert named == set(aggregators())
+
+
+def test_the_papers_page_shows_silos_curves_contributions_and_what_an_analyst_would_meet() -> None:
+    picture = {"groups": {"north": 0.4, "south": 0.6}, "cells": [[1.0, 0.0], [0.2, 0.6]]}
+    described = {"dataset": "simulated", "k": 4, "split": "one silo per site", "description": "x"}
+    page = paper.draw(paper_rows(), {**FACTS, "data": [{**described, "picture": picture}]})
+    drawn = [block.svg for block in page.blocks if isinstance(block, Figure)]
+    for words in ("Silos of simulated", "AP per silo", "Precision over recall", "Contribution r per round"):
+        assert sum(words in svg for svg in drawn) == 1
+    assert "false a day there, (source, day)" in to_markdown(page)
+
+
+def test_the_page_about_j_compares_every_form_with_entente_and_two_rivals() -> None:
+    rows = []
+    for seed in range(5):
+        for place, form in enumerate(("entente", "fedavg", "fedavg-n", "J relative")):
+            labels: dict[str, Label] = {"dataset": "x", "k": 3, "form": form, "seed": seed}
+            rows.append(row(labels, 0.5 + 0.1 * place + 0.001 * seed * place))
+    text = to_markdown(similarity.draw(rows, FACTS))
+    line = next(line for line in text.splitlines() if line.startswith("| J relative"))
+    assert "**+30" in line  # better than Entente, and the interval says so
+    assert next(line for line in text.splitlines() if line.startswith("| entente")).count("▼") == 2

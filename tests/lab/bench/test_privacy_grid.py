@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from entente_lab.bench.cells import Record
+from entente_lab.bench.cells import Label, Record
 from entente_lab.bench.events import Prepared
 from entente_lab.bench.inference import measure_inference
 from entente_lab.bench.methods import change
@@ -12,7 +12,7 @@ from entente_lab.bench.privacy import ATTACKS, DETECTORS, NOISE, NOISY, RULE, dr
 from entente_lab.bench.request import Request
 
 SMALL = {
-    "behaviour": {"detector.replicas": 2, "detector.hidden": 8},
+    "behaviour": {"detector.replicas": 2},
     "euler, trained rows": {"detector.hidden": 4, "detector.embedding": 4},
 }
 
@@ -48,7 +48,13 @@ def test_the_page_says_where_there_are_no_rows() -> None:
         peak_memory_mb=1.0,
         finished="now",
     )
-    labels = {"dataset": "simulated-lab", "k": 4, "detector": "behaviour", "noise": "none", "seed": 1}
+    labels: dict[str, Label] = {
+        "dataset": "simulated-lab",
+        "k": 4,
+        "detector": "behaviour",
+        "noise": "none",
+        "seed": 1,
+    }
     page = draw([(labels, record)], {"command": "entente bench privacy"})
     tables = [block for block in page.blocks if hasattr(block, "rows")]
     assert [entry.text for entry in tables[0].rows[0]][:3] == ["behaviour", "0.50", "no rows"]

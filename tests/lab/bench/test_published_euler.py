@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def mirrored(graph: TemporalGraph) -> set[tuple[int, int, int]]:
 def snapshots(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     src, dst, t = rng.integers(0, 20, 400), rng.integers(0, 20, 400), rng.integers(0, 6, 400)
-    both = {"src": np.append(src, dst), "dst": np.append(dst, src), "t": np.append(t, t)}
+    both: dict[str, Any] = {"src": np.append(src, dst), "dst": np.append(dst, src), "t": np.append(t, t)}
     np.savez(tmp_path / "enron10.npz", num_nodes=20, **both)
     return tmp_path
 
@@ -77,9 +78,12 @@ def test_finished_runs_are_read_again_and_other_settings_run_again(
     out = tmp_path / "out"
     first = published_euler._recorded(out, graph, "enron10", "detection", 0, 3, False)
     calls: list[int] = []
-    monkeypatch.setattr(
-        published_euler, "run_trial", lambda *_: calls.append(1) or {"found": {"detection": (0.0, 0.0)}}
-    )
+
+    def counted(*_: object) -> dict[str, Any]:
+        calls.append(1)
+        return {"found": {"detection": (0.0, 0.0)}}
+
+    monkeypatch.setattr(published_euler, "run_trial", counted)
     assert published_euler._recorded(out, graph, "enron10", "detection", 0, 3, False)["found"] == {
         task: list(found) for task, found in first["found"].items()
     }
@@ -102,11 +106,11 @@ def test_a_folder_without_graphs_is_an_error_with_a_remedy(tmp_path: Path) -> No
 
 def test_speed_reads_the_last_line_and_reports_failures(tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text(
-        'print("noise")\nprint(\'{"benchmark": "good", "ratios": {"x": 2.5}}\')'
+        'print("noise")\nprint(\'{"benchmark": "good", "ratios": {"x": 2.5}, "table": ["a b"]}\')'
     )
     (tmp_path / "bad.py").write_text('import sys\nsys.exit("no luck")  # "benchmark"')
     measured = {one.name: one for one in run_speed(tmp_path, quick=False)}
-    assert measured["good"].ratios == {"x": 2.5}
+    assert (measured["good"].ratios, measured["good"].table) == ({"x": 2.5}, ("a b",))
     assert "no luck" in (measured["bad"].error or "")
     with pytest.raises(UsageError, match="there is no benchmark"):
         list(run_speed(tmp_path, quick=False, only=("other",)))

@@ -29,8 +29,12 @@ def test_one_run_has_no_standard_deviation() -> None:
     assert summarise([0.5]).std is None
 
 
-def test_nothing_is_called_better_on_one_seed() -> None:
+def test_nothing_is_called_better_on_fewer_than_five_seeds() -> None:
     assert compare({0: 0.9}, {0: 0.1}).verdict == "too few seeds"
+    four, five = ([0.9 + seed / 1000 for seed in range(count)] for count in (4, 5))
+    assert compare(by_seed(four), by_seed([0.1] * 4)).verdict == "too few seeds"
+    assert compare(by_seed([0.1] * 4), by_seed(four)).verdict == "too few seeds"
+    assert compare(by_seed(five), by_seed([0.1] * 5)).verdict == "better"
     assert compare({0: 0.9, 1: 0.8}, {2: 0.1}).verdict == "too few seeds"
 
 
@@ -42,7 +46,7 @@ def test_a_steady_gain_is_better_and_its_mirror_is_worse() -> None:
 
 
 def test_a_gain_that_one_seed_makes_is_not_called_better() -> None:
-    comparison = compare(by_seed([0.9, 0.50, 0.50]), by_seed([0.1, 0.51, 0.49]))
+    comparison = compare(by_seed([0.9, *[0.5] * 4]), by_seed([0.1, 0.51, 0.49, 0.51, 0.49]))
     assert comparison.difference is not None
     assert comparison.difference > 0
     assert comparison.verdict == "no difference shown"

@@ -43,8 +43,12 @@ RULES = {
     "fedopt": _rule("fedopt"),
     "median": _rule("median"),
 }
+NO_BASE = {"detector.base": False, "detector.lr": 0.003}
+"""What is trained alone decides; ablations are of this: the base model knows all features and campaigns."""
 CLEAN = {name: Line(changes) for name, changes in RULES.items()} | {
-    "local-only": Line({"mode": "local-only"})
+    "local-only": Line({"mode": "local-only"}),
+    "no base model": Line(NO_BASE),
+    "no base model, local-only": Line(NO_BASE | {"mode": "local-only"}),
 }
 
 ATTACKS: Mapping[str, Mapping[str, Any]] = {
@@ -73,7 +77,9 @@ NOISE = {
 }
 
 FAMILIES = tuple(dict.fromkeys(feature.family for feature in FEATURES))
-FEATURE_LINES = {"all features": Line()} | {f"without {name}": Line(without=name) for name in FAMILIES}
+FEATURE_LINES = {"all features": Line(NO_BASE)} | {
+    f"without {name}": Line(NO_BASE, without=name) for name in FAMILIES
+}
 
 INJECTION: Mapping[str, Mapping[str, Any]] = {
     "all campaigns": {},
@@ -90,7 +96,7 @@ INJECTION: Mapping[str, Mapping[str, Any]] = {
     "failures: none": {"failing": 0.0},
     "benign work: none": {"work": False},
 }
-INJECTION_LINES = {name: Line(recipe=recipe) for name, recipe in INJECTION.items()}
+INJECTION_LINES = {name: Line(NO_BASE, recipe=recipe) for name, recipe in INJECTION.items()}
 
 SIMILARITY = {
     MAIN: Line(),

@@ -23,7 +23,7 @@ from entente.detectors import baseline
 from entente.detectors.base import Detector
 from entente.errors import DetectorError, FederationError
 from entente.federation.records import RoundRecord
-from entente.runtime.assembly import Dataset, load_dataset, trained_detector
+from entente.runtime.assembly import Dataset, trained_detector
 from entente.runtime.evaluation import NEVER, label_scores
 from entente.runtime.local import fit
 from entente.runtime.participants import Participants
@@ -31,6 +31,7 @@ from entente_lab.attacks import Attack, attackers
 from entente_lab.attacks.base import Attacker
 from entente_lab.bench.measure import cell_folder, shortened, training_facts
 from entente_lab.bench.robustness.cutoff import euler_threshold
+from entente_lab.bench.sharing import shared_dataset
 
 LOOSE = 0.05
 """Share of false alarms of the second, looser threshold: at 0.001 a clean model misses most edges already,
@@ -48,7 +49,7 @@ def measure_attack(experiment: Experiment, options: Mapping[str, Any], work: Pat
     """
     attack = Attack.model_validate(options["attack"]) if "attack" in options else None
     participants = attackers(attack)
-    dataset = load_dataset(experiment)
+    dataset = shared_dataset(experiment)
     liars = participants.silos
     values: dict[str, Any] = cost(experiment, dataset, participants)
     folder = cell_folder(experiment, work)

@@ -25,7 +25,8 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
             "out, in the clean run too); thresholds are learnt per silo on validation windows. SR is given "
             f"at the default threshold (0.1 % false alarms) and at a looser one ({LOOSE:.0%}), because a "
             "clean model that misses most edges at 0.1 % leaves an attacker nothing to hide. EPM is the "
-            "number of injected edges per malicious pair."
+            "number of injected edges per malicious pair. Baselines are counted at home, so that no other "
+            "silo can move them: their figures are those of the clean tables."
         ),
         Command(str(facts["command"])),
     ]

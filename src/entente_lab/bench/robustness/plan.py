@@ -11,8 +11,8 @@ from itertools import combinations
 from typing import Any, Literal
 
 from entente_lab.attacks import Attack
-from entente_lab.bench.cells import Cell, Label
-from entente_lab.bench.datasets import REAL, rounds
+from entente_lab.bench.cells import ATTACK, Cell, Label
+from entente_lab.bench.datasets import REAL, SMALL, rounds
 from entente_lab.bench.events import Prepared
 from entente_lab.bench.methods import AGGREGATION, LAB_RULE, change
 from entente_lab.bench.paper import DIRECTED, EULER
@@ -20,7 +20,6 @@ from entente_lab.bench.request import Finished, Request, execute
 from entente_lab.bench.robustness.page import draw
 
 GRID = "robustness"
-RUNNER = "entente_lab.bench.robustness.measure:measure_attack"
 K, KS = 4, {"optc": 3}
 """Silos: four, or what the paper's table has for a data set."""
 COMPANY = "simulated-lab"
@@ -144,7 +143,8 @@ def run(request: Request, *, full: bool = False, paper: bool = False) -> Finishe
 
 def plan(request: Request, *, full: bool = False, paper: bool = False) -> tuple[list[Cell], dict[str, Any]]:
     """Seeds are the outermost loop, so that an interrupted grid is whole for fewer seeds."""
-    names = [COMPANY, *(name for name in REAL if name in request.sources)]
+    company = SMALL if request.recorded else COMPANY
+    names = [company, *(name for name in REAL if name in request.sources)]
     data = {
         name: request.library.prepare(name, KS.get(name, K)) for name in request.narrowed("dataset", names)
     }
@@ -159,8 +159,10 @@ def plan(request: Request, *, full: bool = False, paper: bool = False) -> tuple[
                 cells += lab.everything()
             elif request.quick:
                 cells += lab.quick()
+            elif request.recorded:
+                cells += lab.recorded(whole=name == company and seed < WHOLE_SEEDS)
             else:
-                cells += lab.story(whole=name == COMPANY and seed < WHOLE_SEEDS)
+                cells += lab.story(whole=name == company and seed < WHOLE_SEEDS)
     facts = {
         "command": request.command,
         "quick": request.quick,
@@ -200,6 +202,13 @@ class Lab:
             cells += self.matrix(tuple(THREATS), tuple(rule for rule in RULES if rule not in BESIDE))
             cells += self.matrix(BESIDE_THREATS, BESIDE)
         return cells
+
+    def recorded(self, *, whole: bool) -> list[Cell]:
+        """The paper's attack at its strongest beside clean runs; `whole`: and every attack on two rules."""
+        cells = [self.clean(rule) for rule in PAPER_RULES]
+        p, gamma = PAPER_STEPS[-1]
+        cells += [self.attacked("paper's attack", r, "replay", {"p": p, "gamma": gamma}) for r in PAPER_RULES]
+        return cells + (self.matrix(tuple(THREATS), ("fedavg", "entente")) if whole else [])
 
     def papers_tables(self) -> list[Cell]:
         """The paper's attack tables in its own settings; who cheats at the strongest attack."""
@@ -263,7 +272,7 @@ class Lab:
             "gamma": setting.get("gamma"),
             "seed": self.seed,
         }
-        return Cell(experiment, self.prepared.hash, labels, options, RUNNER)
+        return Cell(experiment, self.prepared.hash, labels, options, ATTACK)
 
 
 def attack_settings(threat: Threat, setting: Mapping[str, float], silos: Sequence[str]) -> dict[str, Any]:
