@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from entente.config import parse_experiment
+from entente.detection.alerts import Alert
 from entente.detection.incidents import list_incidents
 from entente.detection.table import read_table
 from entente.logs.events import write_events
@@ -50,13 +52,15 @@ def main() -> None:
         }
         run = train(parse_experiment(settings), RunFolder(folder / "run"), baselines=())
         scored = run.evaluation.overall()
-        alerts = read_table(folder / "run" / "alerts.parquet").alerts
+        table = read_table(folder / "run" / "alerts.parquet")
     assert scored.label is not None
     red = scored.chosen(scored.label == 1)
     attack = set(zip(red.window.tolist(), red.src_names(), red.dst_names(), strict=True))
+    alerts = table.alerts
     first = {incident.id for incident in list_incidents(alerts)[:FIRST]}
-    raised = {(a.start, a.src, a.dst) for a in alerts} & attack
-    inside = {(a.start, a.src, a.dst) for a in alerts if a.incident in first} & attack
+    raised = _edges(alerts) & attack
+    inside = _edges(a for a in alerts if a.incident in first) & attack
+    further = _edges(a for a in table.further if a.incident in first)
     days = (int(scored.window.max()) - int(scored.window.min()) + scored.width) / DAY
     print(f"seed {options.seed}: {len(alerts) / days / SITES:.2f} alerts a day and silo over {days:.1f} days")
     print(
@@ -64,6 +68,14 @@ def main() -> None:
         f"first {FIRST} incidents: {len(inside) / max(1, len(raised)):.0%} of those raised, "
         f"{len(inside) / len(attack):.0%} of all"
     )
+    print(
+        f"with their {len(further)} further edges, {len(further & attack)} of the attack: "
+        f"{len(inside | further & attack) / len(attack):.0%} of all; {len(table.further)} in all"
+    )
+
+
+def _edges(alerts: Iterable[Alert]) -> set[tuple[int, str, str]]:
+    return {(alert.start, alert.src, alert.dst) for alert in alerts}
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ NOISE: dict[str, dict[str, dict[str, Any]]] = {
 }
 DETECTORS: dict[str, dict[str, Any]] = {
     "behaviour-plain": {"name": "behaviour", "accounts": False},
-    "behaviour-base": {"name": "behaviour", "start": "base"},
+    "behaviour-base": {"name": "behaviour"},
 }
 
 

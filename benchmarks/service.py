@@ -80,9 +80,9 @@ def parse_alone(path: Path) -> tuple[float, float, int]:
         if not batch.lines:
             break
         for part in batch.lines:
-            piece = reader.read(part.log, part.head, part.block, part.first)
-            assert not isinstance(piece, str)
-            events += piece.events.num_rows
+            pieces = reader.read(part.log, part.head, part.block, part.first)
+            assert not isinstance(pieces, str)
+            events += sum(piece.events.num_rows for piece in pieces)
         position = batch.position
     return time.perf_counter() - wall, time.process_time() - cpu, events
 
@@ -126,14 +126,13 @@ def main() -> None:
         wall, cpu, loop, memory = watch(folder)
     tally = loop.tally
     half = memory[len(memory) // 2]
+    eighths = [memory[min(len(memory) - 1, i * len(memory) // 8)] for i in range(1, 9)]
     load = os.getloadavg()[0]
     print(f"{rows:,} lines, windows of {given.window} s, detector {given.detector}, load {load:.1f}")
     print(f"parsing alone {parse_wall:.2f} s (processor {parse_cpu:.2f} s)")
     counts = f"{tally.windows} windows, {tally.edges:,} edges, {tally.alerts:,} alerts"
     print(f"loop {wall:.2f} s (processor {cpu:.2f} s): {counts}")
-    print(
-        f"memory: {memory[0]:.0f} MB after one step, {half:.0f} MB half-way, {memory[-1]:.0f} MB at the end"
-    )
+    print(f"memory: {memory[0]:.0f} MB after one step, then by eighths:", *map(round, eighths))
     ratios = {
         "events_per_second": round(rows / wall),
         "events_per_processor_second": round(rows / cpu),

@@ -9,7 +9,6 @@ or raises an EntenteError; anything else, a crash or a hang included, is a findi
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["entente.logs"]):
-    from entente.errors import EntenteError
     from entente.logs.blocks import Splitter, raw_columns
     from entente.logs.formats import formats
     from entente.logs.formats.base import Options
@@ -26,6 +24,8 @@ with atheris.instrument_imports(include=["entente.logs"]):
     from entente.logs.plan import make_plan
     from entente.logs.refine import read_labels
     from entente.logs.sources import find_files, line_blocks, opened_log
+
+from harness import fuzz
 
 FOLDER = Path(tempfile.mkdtemp(prefix="entente-fuzz-"))
 FILE = FOLDER / "some.log"
@@ -94,21 +94,5 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "labels": fuzz_labels,
 }
 
-
-def main() -> None:
-    if len(sys.argv) < 2 or sys.argv[1] not in TARGETS:
-        sys.exit(f"{__doc__}\ntargets: {', '.join(TARGETS)}")
-    target = TARGETS[sys.argv.pop(1)]
-
-    def one(data: bytes) -> None:
-        try:
-            target(data)
-        except EntenteError:
-            return
-
-    atheris.Setup(sys.argv, one)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    fuzz(TARGETS, __doc__ or "")
