@@ -7,16 +7,22 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install -q -c constraints.txt
 EXTRAS := dev,privacy,flare,spark,clickhouse,evtx,service,kafka,pyg,tensorboard,mlflow,docs,notebooks,console
 
+# Three workers for two cores: one of them has the federation on loopback and waits most of the time (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest -n 3 --no-loadscope-reorder --durations=20
 SUPPLY := $(VENV)-supply/bin
 LOCKS  := requirements.lock requirements-torch.lock
 
-.PHONY: demo test lint docs wheel bench lock sbom licences audit bandit clean
+.PHONY: demo test coverage lint docs wheel bench lock sbom licences audit bandit clean
 
 demo: $(VENV)/.base
 	$(BIN)/entente demo --out demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=entente --cov=entente_lab --cov-report=term:skip-covered
+	$(PYTEST)
+
+# slower, so not part of `make test`
+coverage: lint
+	$(PYTEST) --cov=entente --cov=entente_lab --cov-report=term:skip-covered
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -35,7 +41,12 @@ wheel: $(VENV)/.dev
 	$(BIN)/python tools/stamp.py
 	$(BIN)/python -m build --no-isolation --outdir dist . ; status=$$? ; $(BIN)/python tools/stamp.py --remove ; exit $$status
 
+# how time and memory of the detectors grow; a few minutes
 bench: $(VENV)/.dev
+	$(BIN)/entente bench speed --only growth
+
+# every benchmark; hours
+benchmarks: $(VENV)/.dev
 	$(BIN)/entente bench speed
 
 # ---- supply chain (docs/supply-chain.md); the tools live in a folder of their own ----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -24,3 +25,28 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"public sample data not found at {SHARED}")
     return SHARED
+
+
+# ---- with `-n`: who runs what ---------------------------------------------------------------------
+
+FEDERATION = "tests/deployment/test_flare_"
+"""Modules that share one federation on loopback, which waits more than it works."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A module stays on one worker, so that what its tests share is made once; so does the federation."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByModule(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.partition("::")[0]
+            return FEDERATION if module.startswith(FEDERATION) else module
+
+    return ByModule(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The federation first, the rest goes on beside it; then modules with slow tests, lest one ends alone."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (not item.nodeid.startswith(FEDERATION), item.path not in slow))

@@ -14,19 +14,25 @@ from hypothesis import strategies as st
 
 from entente.artifacts import encode_bundle, seal
 from entente.config import load_experiment, parse_experiment, to_toml
+from entente.console.oidc import load_provider
+from entente.deployment import job
 from entente.deployment.provision import load_kit
+from entente.deployment.settings import load_federation, parse_federation
 from entente.deployment.wire import BUNDLE, decode, encode
 from entente.detectors.base import GraphShape
-from entente.errors import EntenteError
+from entente.errors import ConfigError, EntenteError, StorageError
 from entente.federation.coordinator import Coordinator
 from entente.federation.messages import Update
 from entente.graphs.hosts import HostTable
+from entente.logs.mapping import read_mapping
 from entente.runs.folder import RunFolder
 from entente.runs.state import SiloState
 from entente.runtime.loop import Journal, make_coordinator
 from entente.runtime.transport import SerialTransport
+from entente.service.config import load_watch
+from entente.service.suppression import read_suppressions
 
-EXPERIMENT = parse_experiment({"detector": {"name": "behaviour", "hidden": 2}})
+EXPERIMENT = parse_experiment({"detector": {"name": "behaviour", "hidden": 2, "base": False}})
 SPICE = [b"", b"\x00", b"\xff", b'"', b"[" * 3000, b"{", b"}", b"-1", b"1e999", b"null", b"9" * 30, b"[]"]
 Reader = Callable[[Path, bytes], object]
 
@@ -95,3 +101,41 @@ def test_any_bytes_are_a_value_or_an_error_in_words(tmp_path: Path, kind: str, d
         content = content[:at] + data.draw(st.sampled_from(SPICE) | st.binary(max_size=4)) + content[end:]
     with suppress(EntenteError):
         read(tmp_path, content)
+
+
+def _of_a_job(file: Path) -> object:
+    return job.read_experiment(file.parent)
+
+
+@pytest.mark.parametrize(
+    "content", [b"a = " + b"[" * 20_000, b"a = " + b"9" * 5000, b"\xff\xfe", b"a = 1\na = 2\n"]
+)
+@pytest.mark.parametrize(
+    "reader",
+    [load_experiment, load_federation, load_watch, read_mapping, read_suppressions, load_provider, _of_a_job],
+)
+def test_a_settings_file_of_any_kind_that_cannot_be_read_is_named(
+    reader: Callable[[Path], object], content: bytes, tmp_path: Path
+) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        reader(file)
+    assert "experiment.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"[" * 20_000, b'{"a":' * 20_000, b"9" * 5000, b"\xff", b"null", b"[]"])
+@pytest.mark.parametrize("name", [job.SERVER_FILE, job.CLIENT_FILE, job.EXPERIMENT])
+def test_a_crafted_file_of_a_job_is_a_reason_to_refuse_it(tmp_path: Path, name: str, content: bytes) -> None:
+    federation = parse_federation({"silos": ["a", "b"]})
+    application = job.write_job(tmp_path, job.portable(parse_experiment({})), federation) / job.APP
+    assert job.why_refused(application) is None
+    (application / "config" / name).write_bytes(content)
+    assert name in (job.why_refused(application) or "")
+
+
+@pytest.mark.parametrize("content", [b"[" * 20_000 + b"\n", b"\xff\n", b"null\n", b"9" * 5000 + b"\n"])
+def test_a_damaged_line_among_the_rounds_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rounds.jsonl").write_bytes(content * 2)
+    with pytest.raises(StorageError, match=r"rounds\.jsonl"):
+        RunFolder(tmp_path).rounds()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,15 @@ def test_the_kubernetes_files_fit_the_schemas_of_kubernetes() -> None:
         kubernetes_validate.validate(resource, kubernetes_validate.latest_version(), strict=True)
         for pod in [resource["spec"]["template"]["spec"]] if resource["kind"] == "StatefulSet" else []:
             assert pod["containers"][0]["image"] == f"registry.example/entente:{__version__}"
+
+
+def test_every_step_of_the_image_can_be_done_without_a_container_engine() -> None:
+    stages = runpy.run_path(str(ROOT / "tools" / "container_stages.py"))
+    found = stages["steps"]((ROOT / "deploy" / "Containerfile").read_text(encoding="utf-8"))
+    known = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENTRYPOINT", *stages["DESCRIBED"]}
+    assert {name for name, _ in found} <= known
+    for words in (words.split() for name, words in found if name == "COPY"):
+        assert all((ROOT / source).exists() for source in words[:-1])
 
 
 def test_compose_has_three_silos_that_nobody_reaches() -> None:

@@ -10,7 +10,6 @@ import hashlib
 import json
 import platform
 import re
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -117,4 +116,4 @@ def record_again() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(record_again())
+    record_again()

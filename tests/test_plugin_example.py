@@ -16,7 +16,6 @@ from entente.logs.events import write_events
 from entente_lab.simulator import SimulationConfig, simulate
 
 ROOT = Path(__file__).parents[1]
-PIP = ("-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index")
 EXPERIMENT = """
 [data]
 events = "events"

@@ -114,7 +114,7 @@ def test_no_plug_in_of_ours_lacks_its_entry_point(group: str, package: str, base
     module, _, name = base.partition(":")
     contract = getattr(import_module(module), name)
     written = {
-        found.name: f"{found.__module__}:{found.__name__}"
+        vars(found)["name"]: f"{found.__module__}:{found.__name__}"
         for part in pkgutil.walk_packages(import_module(package).__path__, f"{package}.")
         for found in vars(import_module(part.name)).values()
         if inspect.isclass(found)

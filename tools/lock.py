@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("privacy", "flare", "service", "kafka", "evtx")
+EXTRAS = ("privacy", "flare", "service", "kafka", "evtx", "console", "clickhouse")
 """What a production site may need. pyspark is left out: it needs a Java that nobody here can pin."""
 WITH_TORCH = re.compile(r"^(torch|triton|nvidia-.*|cuda-.*)$")
 """Comes with a build of torch, or does not."""

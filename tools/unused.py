@@ -38,6 +38,7 @@ NAMES = {
     "an attribute or argument that a library reads": [
         "trace",
         "justify",
+        "total_tokens",
         "row_factory",
         "daemon_threads",
         "addr",

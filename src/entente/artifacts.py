@@ -97,6 +97,9 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes `path`'s place, on failure it is gone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    reason = _in_the_way(path)
+    if reason is not None:
+        raise StorageError(reason, where=path, remedy="Name a file, new or to be replaced.")
     try:
         yield temporary
         if path.exists():
@@ -114,13 +117,20 @@ def check_writable(path: Path) -> None:
     """StorageError unless a file can be put at `path`: to know before hours of work, not after."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        reason = "is a directory" if path.is_dir() else None
+        reason = _in_the_way(path)
         if reason is None and not os.access(path.parent, os.W_OK):
             reason = "cannot be written (its directory is read-only)"
     except OSError as error:
         reason = f"cannot be written ({error.strerror or error})"
     if reason is not None:
         raise StorageError(reason, where=path, remedy="Name a file in a directory that can be written.")
+
+
+def _in_the_way(path: Path) -> str | None:
+    """What a file would take the place of: never of a directory, a device or a pipe (/dev/stdout)."""
+    if path.is_dir():
+        return "is a directory"
+    return "is no regular file" if path.exists() and not path.is_file() else None
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -232,14 +242,19 @@ def fingerprint(path: Path) -> str | None:
     return whole.hexdigest()
 
 
+def file_sum(file: Path, folder: Path) -> str:
+    """The line of a file in the checksums of `folder`."""
+    try:
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        raise StorageError(f"cannot be read ({error.strerror})", where=file) from error
+    return f"{digest}  {file.relative_to(folder).as_posix()}\n"
+
+
 def _sums(path: Path) -> list[bytes]:
-    lines = []
-    for file in sorted(path.iterdir()):
-        if file.name != SUMS:
-            with file.open("rb") as content:
-                digest = hashlib.file_digest(content, "sha256").hexdigest()
-            lines.append(f"{digest}  {file.name}\n".encode())
-    return lines
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and file.name != SUMS]
+    return [file_sum(file, path).encode() for file in files]
 
 
 def _clear_leftovers(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,12 +159,14 @@ def test_without_a_state_the_last_window_is_scored_as_it_is(call: Call, tmp_path
         (["--out", "{tmp}/a", "--format", "syslog"], "no alert format 'syslog'"),
         (["--out", "{tmp}"], "is a directory"),
         (["--out", "{tmp}/file/below"], "cannot be written"),
+        (["--out", "{tmp}/pipe"], "is no regular file"),
     ],
 )
 def test_a_wrong_option_leaves_the_state_where_it_was(
     call: Call, tmp_path: Path, options: list[str], said: str
 ) -> None:
     (tmp_path / "file").write_text("")
+    os.mkfifo(tmp_path / "pipe")
     state = ["--state", str(tmp_path / "memory")]
     failed = call(*(option.format(tmp=tmp_path) for option in options), *state)
     assert failed.exit_code not in (0, 1)

@@ -12,8 +12,13 @@ import pytest
 
 from entente import __version__
 from entente.cli import COMMANDS, KEPT, main
+from entente.detection.alerts import Alert
 from entente.errors import PluginError, StorageError
 from entente.health import Diagnosis, examine
+from entente.service.alerts import AlertStore, Filter
+from entente.service.database import connect, transaction
+from entente.service.service import DATABASE
+from entente.service.suppression import Suppressions
 
 
 def entente(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -101,6 +106,23 @@ def test_quiet_commands_say_nothing_and_one_is_not_many(
     assert "all after 1970-01-0" in printed
     assert run(*steps[2]) == 0
     assert "1 silo ->" in capsys.readouterr().err
+
+
+def test_changes_of_alerts_are_counted_and_can_be_quiet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = connect(tmp_path / DATABASE)
+    with transaction(connection):
+        AlertStore(connection).add([Alert(0, 1, "a", "b", 0.5, 0.4, "high", "x", ("new",))], Suppressions())
+    one = AlertStore(connection).find(Filter())[0].alert.id
+    connection.close()
+    service = ("--service", tmp_path)
+    assert run("alerts", "acknowledge", *service, one) == 0
+    assert capsys.readouterr().out == "1 alert changed\n"
+    assert run("alerts", "reopen", *service, one, "-q") == 0
+    assert capsys.readouterr().out == ""
+    assert run("alerts", "suppress", *service, one, "--reason", "known") == 0
+    assert "1 open alert marked" in capsys.readouterr().out
 
 
 def test_ctrl_c_says_what_was_kept(

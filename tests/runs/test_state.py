@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from entente.artifacts import encode_bundle, sealed_directory
@@ -13,6 +14,7 @@ from entente.detection.budget import DayBudget
 from entente.detection.thresholds import Calibration
 from entente.errors import StorageError
 from entente.graphs.hosts import HostTable
+from entente.logs.events import with_all_columns
 from entente.runs.folder import RunFolder
 from entente.runs.state import SiloState
 
@@ -54,6 +56,21 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     table.write_bytes(table.read_bytes()[:-1])
     with pytest.raises(StorageError, match="damaged"):
         SiloState.load(tmp_path / "state")
+
+
+@pytest.mark.parametrize("name", ["recent.parquet", "waiting.parquet"])
+def test_a_flipped_bit_in_what_lies_beside_the_silos_is_noticed(tmp_path: Path, name: str) -> None:
+    states = RunFolder(tmp_path).states
+    row = {"time": [5], "src": ["a"], "dst": ["b"]}
+    states.write({"a": a_state(None)}, waiting=with_all_columns(pa.table(row)))
+    assert (states.recent(), states.waiting().num_rows) == ((), 1)
+    file = next(tmp_path.rglob(name))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 1
+    file.write_bytes(content)
+    for look in (states.recent, states.waiting):
+        with pytest.raises(StorageError, match=name):
+            look()
 
 
 def test_a_state_of_another_version_is_refused_with_a_remedy(tmp_path: Path) -> None:

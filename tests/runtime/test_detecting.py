@@ -77,7 +77,7 @@ def test_two_nights_one_after_the_other_equal_both_at_once(
     assert facts == [(a.start, a.src, a.dst, a.severity, a.incident) for a in at_once.alerts]
     # Products over other numbers of rows may round the last bit the other way, and a rule's ties are
     # broken by hosts' numbers, which newcomers of the second night have others of.
-    slack = {"abs": 1e-6} if run.experiment().detection.ensemble == "none" else {"rel": TIE}
+    slack: dict[str, Any] = {"abs": 1e-6} if run.experiment().detection.ensemble == "none" else {"rel": TIE}
     assert [a.score for a in found] == pytest.approx([a.score for a in at_once.alerts], **slack)
 
 
@@ -217,7 +217,7 @@ def crossing(tmp_path_factory: pytest.TempPathFactory) -> Callable[[float | None
     write_silos(folder / "silos.csv", Assignment.from_mapping(HOMES))
 
     def make(end: float | None) -> RunFolder:
-        data = {"events": str(folder / "events"), "silos": str(folder / "silos.csv")}
+        data: dict[str, Any] = {"events": str(folder / "events"), "silos": str(folder / "silos.csv")}
         data |= {"window": HOUR, "train": 48 * HOUR, "validation": 0.25} | ({"end": end} if end else {})
         run = RunFolder(folder / f"run-{end}")
         if not run.started:

@@ -37,7 +37,7 @@ def habits(first: int, last: int) -> list[Row]:
     ]
 
 
-ATTACK = [(EPOCH + 75 * HOUR + 60 * i, "10.0.0.0", f"10.0.0.{i}", "frodo") for i in (2, 3, 4)]
+ATTACK: list[Row] = [(EPOCH + 75 * HOUR + 60 * i, "10.0.0.0", f"10.0.0.{i}", "frodo") for i in (2, 3, 4)]
 
 
 def windows_line(row: Row) -> str:

@@ -80,8 +80,10 @@ def view(
     )
     past = no_edges()
     if history:
-        ends = [np.array([number[pair[end]] for pair in history], dtype=np.int32) for end in (0, 1)]
-        past = (np.full(len(history), START - WIDTH, dtype=np.int64), *ends)
+        src_end, dst_end = (
+            np.array([number[pair[end]] for pair in history], dtype=np.int32) for end in (0, 1)
+        )
+        past = (np.full(len(history), START - WIDTH, dtype=np.int64), src_end, dst_end)
     stood = sorted(standing)
     return ExchangeView(
         hosts=HostTable(np.array(HOSTS), mine, np.zeros((len(HOSTS), 1), dtype=np.int32)),
@@ -388,15 +390,15 @@ def test_two_nights_one_after_the_other_tell_the_same_as_both_at_once(
     run: RunFolder, experiment: Experiment, tmp_path: Path
 ) -> None:
     at_once = detect(run, night_of(experiment, tmp_path / "both", 3.0, 4.0))
-    memory, told_in_turn = RunFolder(tmp_path / "memory"), dict[str, str]()
+    memory, told_in_turn = RunFolder(tmp_path / "memory"), dict[tuple[int, str], str | None]()
     for low, high in ((3.0, 3.5), (3.5, 4.0)):
         night = detect(run, night_of(experiment, tmp_path / f"{low}", low, high), memory=memory)
         night.commit(memory)
-        told_in_turn |= {(a.start, a.src): a.link for a in night.alerts}  # type: ignore[misc]
+        told_in_turn |= {(a.start, a.src): a.link for a in night.alerts}
     # A day's budget is spent in parts, so that other edges may be raised; what is said of them is the same.
     shared = [a for a in at_once.alerts if (a.start, a.src) in told_in_turn]
     assert shared
-    assert [told_in_turn[a.start, a.src] for a in shared] == [a.link for a in shared]  # type: ignore[index]
+    assert [told_in_turn[a.start, a.src] for a in shared] == [a.link for a in shared]
 
 
 def test_silos_on_machines_of_their_own_hear_each_other_through_their_mailboxes(

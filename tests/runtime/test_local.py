@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import load_file as read_arrays
 
 from entente.config import DetectorOptions, Experiment, to_toml
-from entente.errors import ConfigError, Interrupted, UsageError
+from entente.errors import ConfigError, Interrupted, LogError, UsageError
 from entente.federation.messages import Task
 from entente.federation.records import RoundRecord
 from entente.runs.folder import RunFolder
@@ -196,6 +196,14 @@ def test_a_folder_is_not_overwritten_by_another_run(
         train(experiment, RunFolder(undisturbed), dataset=dataset)
     with pytest.raises(UsageError, match="another experiment"):
         train(with_settings(experiment, rounds=9), RunFolder(undisturbed), dataset=dataset, resume=True)
+
+
+def test_a_mistake_in_the_data_does_not_claim_the_folder(experiment: Experiment, tmp_path: Path) -> None:
+    wrong = experiment.data.model_copy(update={"events": tmp_path / "nothing"})
+    with pytest.raises(LogError, match="does not exist"):
+        train(experiment.model_copy(update={"data": wrong}), RunFolder(tmp_path / "run"))
+    assert not RunFolder(tmp_path / "run").started
+    train(experiment, RunFolder(tmp_path / "run"), baselines=())
 
 
 def test_resuming_a_finished_run_changes_nothing(

@@ -12,13 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from entente.cli.terminal import Json, print_json, results
+from entente.cli.terminal import Json, Quiet, print_json, results
+from entente.text import count
 
 app = typer.Typer(no_args_is_help=True, help="List, show, assign, close, suppress and export alerts.")
 Folder = Annotated[
     Path, typer.Option("--service", metavar="DIR", help="The service's folder.", envvar="ENTENTE_SERVICE")
 ]
 Who = Annotated[str | None, typer.Option("--as", metavar="NAME", help="Who does this; you by default.")]
+LATEST = 100_000
+"""Alerts among which those are looked for that a suppression fits."""
 TIMES = ("time", "start", "end", "first", "last")
 Ids = Annotated[list[str], typer.Argument(metavar="ALERT...", help="Ids, or how they begin.")]
 
@@ -45,6 +48,7 @@ def list_alerts(
     host: Annotated[str | None, typer.Option("--host", help="Source or target.")] = None,
     severity: Annotated[str | None, typer.Option("--severity", help="At least this.")] = None,
     silo: Annotated[str | None, typer.Option("--silo", help="Raised by this silo.")] = None,
+    incident: Annotated[str | None, typer.Option("--incident", help="Of the incident with this id.")] = None,
     suppressed: Annotated[bool, typer.Option("--suppressed", help="Those that a suppression fits.")] = False,
     most: Annotated[int, typer.Option("--most", min=1, max=100_000, help="At most so many.")] = 50,
     as_json: Json = False,
@@ -64,6 +68,7 @@ def list_alerts(
         host=host,
         silo=silo,
         severity=severity,
+        incident=incident,
         suppressed=suppressed,
     )
     with _database(service) as connection:
@@ -82,7 +87,7 @@ def list_alerts(
 
 @app.command()
 def show(service: Folder, alert: Annotated[str, typer.Argument()], as_json: Json = False) -> None:
-    """Show one alert with its reasons, notes and history.
+    """Show one alert with its reasons, notes and history, and edges of its incident that are no alerts.
 
     Example: entente alerts show --service service 1f3e5fc4
     """
@@ -94,9 +99,10 @@ def show(service: Folder, alert: Annotated[str, typer.Argument()], as_json: Json
         store = AlertStore(connection)
         found = store.get(alert)
         notes, history = store.notes(found.alert.id), store.history(found.alert.id)
+        further = store.further(found.incident) if found.incident else []
     if as_json:
         rows: list[dict[str, Any]] = [{"at": at, "by": by, "text": text} for at, by, text in notes]
-        print_json(found.as_dict() | {"notes": rows})
+        print_json(found.as_dict() | {"notes": rows, "further": [one.as_dict() for one in further]})
         return
     console = results()
 
@@ -110,8 +116,10 @@ def show(service: Folder, alert: Annotated[str, typer.Argument()], as_json: Json
         elif name == "evidence":
             for row in found.alert.evidence:
                 say(f"event: {shown(row.time)} {row.place or 'of an unknown log'}")
-        elif value not in (None, "", [], ()):
+        elif name != "raised" and value not in (None, "", [], ()):
             say(f"{name}: {shown(value) if name in TIMES else value}")
+    for edge in further:
+        say(f"further: {shown(edge.time)} {edge.src} → {edge.dst} ({edge.explanation[0]})")
     for at, by, text in notes:
         say(f"{shown(at)} {by}: {text}")
     for at, by, action, detail in history:
@@ -120,12 +128,12 @@ def show(service: Folder, alert: Annotated[str, typer.Argument()], as_json: Json
 
 
 @app.command()
-def acknowledge(service: Folder, alerts: Ids, actor: Who = None) -> None:
+def acknowledge(service: Folder, alerts: Ids, actor: Who = None, quiet: Quiet = False) -> None:
     """Say that somebody looks at these alerts.
 
     Example: entente alerts acknowledge --service service 1f3e5fc4
     """
-    _change(service, alerts, actor, status="acknowledged")
+    _change(service, alerts, actor, quiet, status="acknowledged")
 
 
 @app.command()
@@ -135,6 +143,7 @@ def close(
     reason: Annotated[str, typer.Option("--reason", help="true, benign or duplicate.")],
     note: Annotated[str | None, typer.Option("--note", help="What was found.")] = None,
     actor: Who = None,
+    quiet: Quiet = False,
 ) -> None:
     """Close alerts with a reason.
 
@@ -144,16 +153,16 @@ def close(
 
     if reason not in REASONS:
         raise typer.BadParameter(f"one of {', '.join(REASONS)}", param_hint="--reason")
-    _change(service, alerts, actor, note, status="closed", reason=reason)
+    _change(service, alerts, actor, quiet, note, status="closed", reason=reason)
 
 
 @app.command()
-def reopen(service: Folder, alerts: Ids, actor: Who = None) -> None:
+def reopen(service: Folder, alerts: Ids, actor: Who = None, quiet: Quiet = False) -> None:
     """Open closed alerts again.
 
     Example: entente alerts reopen --service service 1f3e5fc4
     """
-    _change(service, alerts, actor, status="open")
+    _change(service, alerts, actor, quiet, status="open")
 
 
 @app.command()
@@ -179,9 +188,10 @@ def lessons(service: Folder, as_json: Json = False) -> None:
         )
         return
     for (silo, src), one in learnt.items():
-        said = f"{src} ({silo}): {one.closed} alerts closed as benign; raised above threshold + {one.bar:.4g}"
+        closed = count(one.closed, "alert")
+        said = f"{src} ({silo}): {closed} closed as benign; raised above threshold + {one.bar:.4g}"
         results().print(visible(said), markup=False)
-    results().print(f"{len(learnt)} sources")
+    results().print(count(len(learnt), "source"))
 
 
 @app.command()
@@ -190,12 +200,13 @@ def assign(
     alerts: Ids,
     to: Annotated[str, typer.Option("--to", metavar="NAME", help="Who works on them; empty for nobody.")],
     actor: Who = None,
+    quiet: Quiet = False,
 ) -> None:
     """Give alerts to somebody.
 
     Example: entente alerts assign --service service 1f3e5fc4 --to maria
     """
-    _change(service, alerts, actor, assignee=to)
+    _change(service, alerts, actor, quiet, assignee=to)
 
 
 @app.command()
@@ -209,40 +220,34 @@ def suppress(
     until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Last day: 2026-12-31")] = None,
     actor: Who = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would hide.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Make a suppression from an alert; suppressed alerts are kept and marked, and not sent.
+    """Make a suppression from an alert, and mark the open alerts that it fits.
+
+    Suppressed alerts are kept, and not sent.
 
     Example: entente alerts suppress --service service 1f3e5fc4 --by src --reason "vulnerability scanner"
     """
-    from entente.errors import UsageError
     from entente.service.alerts import AlertStore, Filter
-    from entente.service.suppression import FILE, Suppression, add_suppression, would_hide
+    from entente.service.suppression import FIELDS, FILE, rule_from
 
-    fields = ("src", "dst", "pair", "user", "port")
-    if by not in fields:
-        raise typer.BadParameter(f"one of {', '.join(fields)}", param_hint="--by")
+    if by not in FIELDS:
+        raise typer.BadParameter(f"one of {', '.join(FIELDS)}", param_hint="--by")
     try:
         last = date.fromisoformat(until) if until else None
     except ValueError as error:
         raise typer.BadParameter("a date as 2026-12-31", param_hint="--until") from error
+    who = actor or _me()
     with _database(service) as connection:
         store = AlertStore(connection)
-        found = store.get(alert).alert
-        recent = [one.alert for one in store.find(Filter(suppressed=None), 100_000)]
-    values: dict[str, Any] = {
-        "src": found.src,
-        "dst": found.dst,
-        "user": next(iter(found.users), None),
-        "port": next(iter(found.ports), None),
-    }
-    shared = {name: values[name] for name in (("src", "dst") if by == "pair" else (by,))}
-    if None in shared.values():
-        raise UsageError(f"alert {found.id} has no {by}", remedy="Choose another --by.")
-    rule = Suppression(id=found.id[:8] + "-" + by, reason=reason, until=last, by=actor or _me(), **shared)
-    results().print(f"fits {would_hide(rule, recent)} of the {len(recent)} latest alerts")
-    if not dry_run:
-        add_suppression(service / FILE, rule)
-        results().print(f"added {rule.id} to {service / FILE}", markup=False)
+        rule = rule_from(store.get(alert).alert, by, reason, last, who)
+        latest = store.find(Filter(suppressed=None), LATEST)
+        fitting = [one.alert.id for one in latest if rule.fits(one.alert)]
+        results(quiet).print(f"fits {len(fitting)} of the latest {count(len(latest), 'alert')}")
+        if not dry_run:
+            marked = store.suppress(rule, service / FILE, fitting, who)
+            said = f"added {rule.id} to {service / FILE}; {count(len(marked), 'open alert')} marked"
+            results(quiet).print(said, markup=False)
 
 
 @app.command()
@@ -253,6 +258,7 @@ def export(
         str, typer.Option("--format", help="jsonl, ecs, ocsf, stix, cef, timesketch or misp.")
     ] = "jsonl",
     status: Annotated[str | None, typer.Option("--status", help="open, acknowledged or closed.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write alerts to a file.
 
@@ -267,11 +273,11 @@ def export(
         wanted = Filter(status=status)
         found = AlertStore(connection).find(wanted, 1_000_000)
     write_alerts(sink, [one.alert for one in found], out)
-    results().print(f"{len(found)} alerts: {out}", markup=False)
+    results(quiet).print(f"{count(len(found), 'alert')}: {out}", markup=False)
 
 
 def _change(
-    service: Path, alerts: list[str], actor: str | None, note: str | None = None, **what: Any
+    service: Path, alerts: list[str], actor: str | None, quiet: bool, note: str | None = None, **what: Any
 ) -> None:
     from entente.service.alerts import AlertStore
 
@@ -282,7 +288,7 @@ def _change(
             store.change(name, actor or _me(), **what)
             if note:
                 store.note(name, actor or _me(), note)
-    results().print(f"{len(names)} changed")
+    results(quiet).print(f"{count(len(names), 'alert')} changed")
 
 
 def _me() -> str:

@@ -20,6 +20,9 @@ app = typer.Typer(no_args_is_help=True)
 Out = Annotated[Path, typer.Option("--out", help="Folder for cells, prepared data and tables.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0, 1, ...; the same ones for every method.")]
 Quick = Annotated[bool, typer.Option("--quick", help="The part that takes minutes.")]
+Recorded = Annotated[
+    bool, typer.Option("--recorded", help="The companies, K and rows of the pages in docs: small ones.")
+]
 Data = Annotated[
     list[str] | None,
     typer.Option(
@@ -46,6 +49,7 @@ def paper(
     out: Out = Path("bench"),
     seeds: Seeds = 5,
     quick: Quick = False,
+    recorded: Recorded = False,
     data: Data = None,
     only: Only = None,
     link_share: Annotated[
@@ -68,7 +72,7 @@ def paper(
 
     from entente_lab.bench.paper import run
 
-    request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)
+    request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet, recorded)
     _show(run(replace(request, link_share=link_share)), as_json, quiet)
 
 
@@ -80,6 +84,7 @@ def _grid(name: str, seeds: int, help_: str) -> None:
         out: Out = Path("bench"),
         seeds: Seeds = seeds,
         quick: Quick = False,
+        recorded: Recorded = False,
         data: Data = None,
         only: Only = None,
         workers: Workers = 2,
@@ -90,9 +95,8 @@ def _grid(name: str, seeds: int, help_: str) -> None:
         quiet: Quiet = False,
     ) -> None:
         run = import_module(f"entente_lab.bench.{name}").run
-        _show(
-            run(_request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)), as_json, quiet
-        )
+        request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet, recorded)
+        _show(run(request), as_json, quiet)
 
 
 _grid(
@@ -127,23 +131,38 @@ _grid(
 )
 
 
-@app.command()
-def behaviour(
-    out: Out = Path("bench"),
-    seeds: Annotated[
-        int, typer.Option(min=1, help="Companies or replays; each is also a training seed.")
-    ] = 10,
-    first_seed: Annotated[int, typer.Option(min=0, help="Begin with this seed instead of 0.")] = 0,
-    quick: Quick = False,
-    data: Data = None,
-    only: Only = None,
-    workers: Workers = 2,
-    limit: Limit = 4.0,
-    retry: Retry = False,
-    fresh: Fresh = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+def _company_grid(name: str, module: str, seeds: int, first: int, help_: str) -> None:
+    """A command for a grid in which every seed is another company or replay."""
+
+    @app.command(name, help=help_)
+    def command(
+        out: Out = Path("bench"),
+        seeds: Annotated[
+            int, typer.Option(min=1, help="Companies or replays; each is also a training seed.")
+        ] = seeds,
+        first_seed: Annotated[int, typer.Option(min=0, help="Begin with this seed.")] = first,
+        quick: Quick = False,
+        data: Data = None,
+        only: Only = None,
+        workers: Workers = 2,
+        limit: Limit = 4.0,
+        retry: Retry = False,
+        fresh: Fresh = False,
+        as_json: Json = False,
+        quiet: Quiet = False,
+    ) -> None:
+        from dataclasses import replace
+
+        request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)
+        run = import_module(module).run
+        _show(run(replace(request, first_seed=first_seed)), as_json, quiet)
+
+
+_company_grid(
+    "behaviour",
+    "entente_lab.bench.behaviour.plan",
+    10,
+    0,
     """The behaviour detector: rules, cheats, noise and ablations, each seed another company or replay.
 
     All methods of a cell share its graphs, examples and features. `--data lanl-replay=FOLDER` needs a
@@ -151,13 +170,21 @@ def behaviour(
     features, injection, similarity), seed.
 
     Example: entente bench behaviour --seeds 10 --first-seed 41 --only part=clean --out bench
-    """
-    from dataclasses import replace
+    """,
+)
+_company_grid(
+    "similarity",
+    "entente_lab.bench.similarity",
+    10,
+    300,
+    """Does J matter? Forms of J, of r and of the choice of a round that keep the bound, with Euler.
 
-    from entente_lab.bench.behaviour.plan import run
+    Each seed is another company, which no other table uses. `--data lanl-replay=FOLDER` needs a folder per
+    seed in FOLDER, named by the seed. Labels for --only: dataset, k, form, seed.
 
-    request = _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet)
-    _show(run(replace(request, first_seed=first_seed)), as_json, quiet)
+    Example: entente bench similarity --seeds 5 --only k=3,5 --out bench
+    """,
+)
 
 
 @app.command()
@@ -223,7 +250,9 @@ def speed(
     only: Annotated[list[str] | None, typer.Option(help="Only this benchmark; may be repeated.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run every speed benchmark of a checkout and print its ratios.
+    """Run every speed benchmark of a checkout and print its ratios, or its table.
+
+    `--only growth`: how time and memory of every detector grow with windows, edges, hosts and silos.
 
     Example: entente bench speed --quick --only euler
     """
@@ -234,7 +263,9 @@ def speed(
         told.append({"benchmark": measured.name, "ratios": measured.ratios, "error": measured.error})
         if not as_json:
             console.print(f"{measured.name}: {measured.error or ''}".rstrip(": "))
-            for text, value in measured.ratios.items():
+            for line in measured.table:
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            for text, value in () if measured.table else measured.ratios.items():
                 console.print(f"  {text}: {value:.4g}" if isinstance(value, float) else f"  {text}: {value}")
     if as_json:
         print_json(told)
@@ -247,6 +278,7 @@ def robustness(
     out: Out = Path("bench"),
     seeds: Seeds = 5,
     quick: Quick = False,
+    recorded: Recorded = False,
     full: Annotated[bool, typer.Option("--full", help="The whole grid; days.")] = False,
     paper: Annotated[
         bool, typer.Option("--paper", help="Only the paper's attack tables, in its own settings.")
@@ -271,7 +303,7 @@ def robustness(
 
     _show(
         run(
-            _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet),
+            _request(out, seeds, quick, data, only, workers, limit, retry, fresh, quiet, recorded),
             full=full,
             paper=paper,
         ),
@@ -300,7 +332,8 @@ def results_page(
 @app.command("page")
 def grid_page(
     grid: Annotated[
-        str, typer.Argument(help="behaviour, privacy, paper, rules, ablation, scale or robustness.")
+        str,
+        typer.Argument(help="behaviour, privacy, similarity, paper, rules, ablation, scale or robustness."),
     ],
     page: Annotated[Path, typer.Option(help="Page to write; drawings lie in `figures` beside it.")],
     out: Out = Path("bench"),
@@ -327,6 +360,7 @@ def _request(
     retry: bool,
     fresh: bool,
     quiet: bool,
+    recorded: bool = False,
 ) -> Request:
     from entente_lab.bench.request import Request, parse_sources
 
@@ -334,6 +368,7 @@ def _request(
         out=out,
         seeds=seeds,
         quick=quick,
+        recorded=recorded,
         sources=parse_sources(data or ()),
         only=tuple(only or ()),
         workers=workers,

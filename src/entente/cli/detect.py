@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 EXCLUDED = {"known-pairs": "pairs seen before", "multicast": "multicast or broadcast targets"}
 """What `excluded` counts."""
+FURTHER = ("incident", "time", "src", "dst", "score", "silo", "ports", "users", "explanation")
+"""What is listed of an edge that belongs to an incident and is no alert."""
 
 
 def detect(
@@ -119,6 +121,10 @@ def detect(
                 "out": str(out),
                 "alerts": len(night.alerts),
                 "incidents": len({alert.incident for alert in night.alerts}),
+                "further": [
+                    {name: values[name] for name in FURTHER}
+                    for values in (edge.as_dict() for edge in night.further)
+                ],
                 "excluded": night.excluded,
                 "waiting": night.waiting.num_rows,
                 "open_since": night.open_since,
@@ -139,6 +145,9 @@ def detect(
         console.print(f"{f.silo}: {line}")
     for reason, edges in sorted(night.excluded.items()):
         console.print(f"above the threshold, but not raised: {edges:,} {EXCLUDED[reason]}")
+    if night.further:
+        said = f"{count(len(night.further), 'edge')} below what is raised (--json lists them)"
+        console.print(f"belong to incidents: {said}")
     linked = sum(alert.link is not None for alert in night.alerts)
     if linked:
         console.print(f"about hosts that silos spoke of: {count(linked, 'alert')}")
@@ -166,7 +175,5 @@ def _first_night(
     if as_json:
         print_json({"out": str(out), "run": str(run.path), "alerts": len(table.alerts)})
         return
-    results(quiet).print(
-        f"base model: the first {warm_up:g} hours were watched; {run.path} goes on from here"
-    )
+    results(quiet).print(f"base model: watched the log's first {warm_up:g} h; {run.path} goes on from here")
     results(quiet).print(f"alerts: {len(table.alerts):,} -> {out}")

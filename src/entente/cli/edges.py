@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from entente.cli.terminal import Json, Quiet, print_json, remarks, results
+from entente.text import count
 
 if TYPE_CHECKING:
     from entente.logs.edges.query import TableMapping
@@ -84,7 +85,7 @@ def edges(
     )
     opened = opened_table(engine, table, _settings(settings or []))
     if sql:
-        query = EdgeQuery(opened.source, request.mapping, unnest=opened.unnest)
+        query = EdgeQuery(opened.source, request.mapping, here=opened.here)
         if engine == "polars":
             raise UsageError("polars runs no SQL", remedy="Ask another engine for --sql.")
         typer.echo(to_sql(query.edges(first_span(opened, query, request)), opened.dialect))
@@ -92,7 +93,8 @@ def edges(
 
     def report(file: EdgeFile) -> None:
         console.print(
-            f"{time_text(file.start)} to {time_text(file.end)}: {file.events:,} events, {file.edges:,} edges",
+            f"{time_text(file.start)} to {time_text(file.end)}: "
+            f"{count(file.events, 'event')}, {count(file.edges, 'edge')}",
             markup=False,
         )
 
@@ -101,7 +103,8 @@ def edges(
         shown = {"out": str(out), "edges": manifest.edges, "events": manifest.events}
         print_json({**shown, "first_time": manifest.first_time, "last_time": manifest.last_time})
     elif not quiet:
-        results().print(f"{manifest.edges:,} edges of {manifest.events:,} events in {out}", markup=False)
+        said = f"{count(manifest.edges, 'edge')} of {count(manifest.events, 'event')} in {out}"
+        results().print(said, markup=False)
 
 
 def _mapping(path: Path | None, table: str) -> TableMapping:

@@ -215,7 +215,7 @@ def _tell_result(manifest: Manifest, out: Path, verbose: bool) -> None:
         rows = sum(manifest.unknown_labels.values())
         typer.echo(
             visible(
-                f"labels: {rows:,} rows have one that is not understood ({shown}); they count as unlabelled"
+                f"labels: {count(rows, 'row')} with one that is not understood ({shown}), taken as unlabelled"
             )
         )
     if manifest.names:

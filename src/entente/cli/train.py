@@ -13,8 +13,11 @@ from entente.cli.terminal import Json, Quiet, Track, Verbose, print_json, remark
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from entente.config import Experiment
     from entente.federation.records import RoundRecord
+    from entente.runs.folder import RunFolder
     from entente.runs.records import RunMetrics
+    from entente.runtime.local import Run
     from entente.runtime.participants import Participants
     from entente.runtime.sufficiency import Shortage
 
@@ -57,21 +60,54 @@ def train(
     how updates become the next model, \[privacy] noise, \[detection] scores to alerts. --settings lists every
     key with its default; a key can also be given as --set federation.rounds=10.
 
-    Ctrl-C stops after the last complete round, which is kept: go on with --resume.
+    Ctrl-C stops after the last complete round, which is kept: go on with --resume. Started by torchrun, its
+    processes share the batches of euler's `batch_edges` (docs/scale.md); the first writes the run folder.
 
     Example: entente train experiment.toml --set federation.rounds=10 --set seed=3 --out runs/three
     """
+    from entente.config import load_experiment
+    from entente.detectors.peers import joined
+    from entente.errors import UsageError
+    from entente.runs.folder import RunFolder
+
+    del settings_page  # handled before anything else
+    settings = load_experiment(experiment, tuple(changes or ()))
+    folder = RunFolder(out or Path("runs") / f"{settings.name}-{settings.seed}")
+    with joined() as peers:
+        if peers.size > 1 and resume:
+            raise UsageError("--resume does not go with torchrun", remedy="Begin anew, or use one process.")
+        if peers.rank:
+            _assist(settings, _participants(attack))
+            return
+        console = remarks(quiet, verbose)
+        run, shortages = _watched(settings, folder, console, quiet, track or [], resume, attack)
+    if as_json:
+        short = {one.of: one.text for one in shortages}
+        print_json({"run": str(folder.path), **run.metrics.to_json(), "shortages": short})
+        return
+    show(run.metrics, folder.path, results(quiet))
+    if settings.graph.identity == "keyed-hash":
+        for name, found in run.card.collisions.items():
+            pairs = f"{found.identical} pairs share both rows ({found.identical_expected:.3g} expected)"
+            hosts = f"{found.sharing} hosts share one ({found.sharing_expected:.0f} expected)"
+            results(quiet).print(f"{name}: {found.hosts} hosts in {found.table_size} rows; {pairs}, {hosts}")
+
+
+def _watched(
+    settings: Experiment,
+    folder: RunFolder,
+    console: Console,
+    quiet: bool,
+    track: list[str],
+    resume: bool,
+    attack: Path | None,
+) -> tuple[Run, list[Shortage]]:
+    """The run, shown round by round, and what it lacked."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from entente.config import load_experiment
-    from entente.runs.folder import RunFolder
     from entente.runtime.local import train as run_training
     from entente.runtime.trackers.base import tracking
 
-    del settings_page  # handled before anything else
-    console = remarks(quiet, verbose)
-    settings = load_experiment(experiment, tuple(changes or ()))
-    folder = RunFolder(out or Path("runs") / f"{settings.name}-{settings.seed}")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -87,7 +123,7 @@ def train(
             console.print(shortage.text, markup=False)
 
     with (
-        tracking(track or (), folder, settings) as tracked,
+        tracking(track, folder, settings) as tracked,
         Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress,
     ):
         bar = progress.add_task("reading events", total=settings.federation.rounds, said="")
@@ -107,16 +143,18 @@ def train(
             participants=_participants(attack),
             lacking=lacking,
         )
-    if as_json:
-        short = {one.of: one.text for one in shortages}
-        print_json({"run": str(folder.path), **run.metrics.to_json(), "shortages": short})
-        return
-    show(run.metrics, folder.path, results(quiet))
-    if settings.graph.identity == "keyed-hash":
-        for name, found in run.card.collisions.items():
-            pairs = f"{found.identical} pairs share both rows ({found.identical_expected:.3g} expected)"
-            hosts = f"{found.sharing} hosts share one ({found.sharing_expected:.0f} expected)"
-            results(quiet).print(f"{name}: {found.hosts} hosts in {found.table_size} rows; {pairs}, {hosts}")
+    return run, shortages
+
+
+def _assist(settings: Experiment, participants: Participants) -> None:
+    """Walk through the same run beside the first of torchrun's processes; what it writes is thrown away."""
+    from tempfile import TemporaryDirectory
+
+    from entente.runs.folder import RunFolder
+    from entente.runtime.local import train as run_training
+
+    with TemporaryDirectory(prefix="entente-peer-") as scratch:
+        run_training(settings, RunFolder(Path(scratch) / "run"), participants=participants)
 
 
 def _participants(attack: Path | None) -> Participants:

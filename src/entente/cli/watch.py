@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from entente.cli.terminal import Json, Quiet, Verbose, print_json, remarks, results
+from entente.text import count
 
 
 def watch(
@@ -36,11 +37,10 @@ def watch(
     from entente.text import visible
 
     console = remarks(quiet, verbose)
-    console.print(f"watching; status: entente watch {config} --status")
     service = Service(
         settings, config.parent.resolve(), lambda line: console.print(visible(line), markup=False)
     )
-    service.run()
+    service.run(lambda: console.print(f"watching; status: entente watch {config} --status", markup=False))
     console.print("stopped; everything that was read is kept")
 
 
@@ -62,13 +62,13 @@ def _show(status: dict[str, Any], as_json: bool) -> None:
         console.print(f"source {source['name']}: {words}{reached}{behind}")
     for output in status["outputs"]:
         refused = f", {output['refused']} refused" if output["refused"] else ""
-        tries = f", {output['attempts']} failed attempts" if output["attempts"] else ""
+        tries = f", {count(output['attempts'], 'failed attempt')}" if output["attempts"] else ""
         console.print(f"output {output['name']}: {output['waiting']} to deliver{refused}{tries}")
     if status.get("taught"):
-        console.print(f"{status['taught']:,} edges were not raised: such ones were closed as benign")
+        console.print(f"not raised, as such ones were closed as benign: {count(status['taught'], 'edge')}")
     for problem in status.get("problems", ()):
         console.print(problem, markup=False)
     for reason, rows in sorted(status["dropped"].items()):
-        console.print(f"not used: {rows:,} rows, {reason}", markup=False)
+        console.print(f"not used: {count(rows, 'row')}, {reason}", markup=False)
     if status["drift"] is not None and status["drift"] > 3:
         console.print(f"{status['drift']:.1f} times as many unusual edges as in training: retrain the model")

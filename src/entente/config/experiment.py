@@ -53,6 +53,12 @@ class Graph(Section):
     """Rows of the identity table with keyed-hash; a shared index has one row per host."""
     secret: Path | None = None
     """File with the silos' shared hash secret (keyed-hash); the coordinator never has it."""
+    nodes: Literal["hosts", "users", "both"] = "hosts"
+    """Edges from host to host, from user to host (bipartite), or both. A user belongs to no silo."""
+    weight: Literal["events", "bytes", "users"] = "events"
+    """What an edge weighs (Euler, Jbeil): its events, its kilobytes, or its different users."""
+    roles: Path | None = None
+    """CSV with host and role: hosts of a role share an identity row beside their own (Euler, Jbeil)."""
 
 
 class Federation(Section):

@@ -31,7 +31,7 @@ def read_toml(path: Path, remedy: str = "Give the path of a TOML file.") -> dict
         raise ConfigError(f"cannot be read ({error.strerror})", where=path, remedy=remedy) from error
     except UnicodeDecodeError as error:
         raise ConfigError("is not a text file (UTF-8)", where=path) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
         raise ConfigError(f"is not valid TOML: {error}", where=path) from error
     except RecursionError as error:
         raise ConfigError("is not valid TOML: it is nested too deeply", where=path) from error
@@ -62,8 +62,10 @@ def resolve_paths(experiment: Experiment, base: Path) -> Experiment:
             "silos": None if experiment.data.silos is None else base / experiment.data.silos,
         }
     )
-    secret = experiment.graph.secret
-    graph = experiment.graph.model_copy(update={"secret": None if secret is None else base / secret})
+    given = {"secret": experiment.graph.secret, "roles": experiment.graph.roles}
+    graph = experiment.graph.model_copy(
+        update={name: None if path is None else base / path for name, path in given.items()}
+    )
     return experiment.model_copy(update={"data": data, "graph": graph})
 
 
@@ -75,7 +77,7 @@ def _apply(table: dict[str, Any], override: str) -> None:
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text
     *parents, last = path.strip().split(".")
     for part in parents:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from entente.graphs.merging import USER
 from entente.partition.subnet import neighbourhoods
 
 UNASSIGNED = "unassigned"
@@ -34,7 +35,15 @@ class Ownership:
         return silo != UNASSIGNED or UNASSIGNED in self.silo_of.values()
 
     def owners(self, hosts: Iterable[str]) -> NDArray[np.str_]:
-        """The silo of each host, or UNASSIGNED."""
+        """The silo of each host, or UNASSIGNED. A user belongs to none, where there are several."""
+        if self.silo_of:
+            hosts = list(hosts)
+            users = np.array([host.startswith(USER) for host in hosts], dtype=np.bool_)
+            found = self._owners(hosts)
+            return np.where(users, UNASSIGNED, found) if users.any() else found
+        return self._owners(hosts)
+
+    def _owners(self, hosts: Iterable[str]) -> NDArray[np.str_]:
         if self.unknown != BY_SUBNET:
             found = [self.silo_of.get(host, self.unknown) for host in hosts]
         else:

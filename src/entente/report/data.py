@@ -50,6 +50,7 @@ class ReportData:
     curves: Mapping[str, Points] = field(default_factory=dict)  # recall -> precision, by method
     alerts: tuple[Alert, ...] = ()
     incidents: tuple[Incident, ...] = ()
+    further: tuple[Alert, ...] = ()  # edges of incidents that are no alerts
     excluded: Mapping[str, int] = field(default_factory=dict)  # above a threshold, not raised: reasons
     attack: tuple[AttackEdge, ...] = ()
     homes: Mapping[str, str] = field(default_factory=dict)  # host -> silo

@@ -100,7 +100,7 @@ def incidents(data: ReportData) -> str:
     if len(shown) < len(data.incidents):
         told += f" Shown are the {len(shown)} weightiest."
     by_incident: dict[str | None, list[Alert]] = {}
-    for alert in data.alerts:
+    for alert in (*data.alerts, *data.further):
         by_incident.setdefault(alert.incident, []).append(alert)
     return section(
         "incidents",
@@ -120,7 +120,7 @@ def _incident(one: Incident, members: Sequence[Alert]) -> str:
 
 
 def _evidence(members: Sequence[Alert]) -> str:
-    """The alerts of an incident in order of time, each with why it was raised."""
+    """The alerts and further edges of an incident in order of time, each with why it belongs there."""
     if not members:
         return ""
     ordered = sorted(members, key=lambda alert: (alert.time, -alert.score))
@@ -128,7 +128,7 @@ def _evidence(members: Sequence[Alert]) -> str:
         tag(
             "li",
             tag("span", text(moment(alert.time)), class_="time")
-            + f" {severity(alert.severity)} "
+            + (f" {severity(alert.severity)} " if alert.raised else " not raised ")
             + tag("bdi", text(shorten(alert.src, 40)))
             + " → "
             + tag("bdi", text(shorten(alert.dst, 40)))
@@ -138,10 +138,11 @@ def _evidence(members: Sequence[Alert]) -> str:
         for alert in ordered[:MOST_EVIDENCE]
     )
     more = len(ordered) - MOST_EVIDENCE
-    rest = paragraph(f"{more} more are in the table of alerts.") if more > 0 else ""
-    return tag(
-        "details", tag("summary", f"Evidence: {count(len(ordered), 'alert')}") + tag("ul", items) + rest
-    )
+    rest = paragraph(f"{more} more are in alerts.parquet.") if more > 0 else ""
+    further = sum(not alert.raised for alert in ordered)
+    told = f"Evidence: {count(len(ordered) - further, 'alert')}"
+    told += f", {count(further, 'further edge')}" if further else ""
+    return tag("details", tag("summary", told) + tag("ul", items) + rest)
 
 
 def _chain(pairs: list[tuple[str, str]]) -> str:

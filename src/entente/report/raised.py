@@ -57,6 +57,5 @@ def with_raised(data: ReportData, raised: tuple[Alert, ...], source: str) -> Rep
     new = tuple(alert for alert in raised if alert.id not in known)
     alerts = (*data.alerts, *new)
     said = f"{count(len(raised), 'alert')} of {source}, {len(new)} of them after the run's own windows"
-    return replace(
-        data, alerts=alerts, incidents=list_incidents(alerts), facts=(*data.facts, ("Also shown", said))
-    )
+    incidents = list_incidents(alerts, further=data.further)
+    return replace(data, alerts=alerts, incidents=incidents, facts=(*data.facts, ("Also shown", said)))

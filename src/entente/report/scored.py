@@ -21,7 +21,8 @@ def from_alerts(path: Path) -> dict[str, Any]:
     table = read_table(path)
     return {
         "alerts": table.alerts,
-        "incidents": list_incidents(table.alerts),
+        "incidents": list_incidents(table.alerts, further=table.further),
+        "further": table.further,
         "excluded": table.excluded,
     }
 

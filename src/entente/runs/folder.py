@@ -93,11 +93,11 @@ class RunFolder:
         """All complete records; a last line cut short by a kill is not one."""
         path = self.path / ROUNDS
         records = []
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = _lines(path)
         for number, line in enumerate(lines, start=1):
             try:
                 table = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 if number == len(lines):
                     break
                 raise StorageError(f"is not JSON ({error})", where=path, line=number) from error
@@ -165,6 +165,15 @@ def _began_with(experiment: Experiment) -> RunRecord:
     return RunRecord(
         events=fingerprint(experiment.data.events), silos=fingerprint(silos) if silos is not None else None
     )
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(f"cannot be read ({error.strerror})", where=path) from error
 
 
 def _line(record: RoundRecord) -> str:

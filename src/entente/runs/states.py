@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from entente.artifacts import replacing_directory
+from entente.artifacts import SUMS, check_sealed, replacing_directory, seal
 from entente.detection.alerts import Alert
 from entente.detection.table import read_table, write_table
 from entente.errors import StorageError
@@ -52,6 +52,7 @@ class States:
             write_table(folder / RECENT, recent, {})
             if waiting is not None and waiting.num_rows:
                 parquet.write_table(waiting, folder / WAITING)
+            seal(folder)
         for number in numbers[: 1 - KEPT]:
             shutil.rmtree(self._folder(number), ignore_errors=True)
 
@@ -69,19 +70,34 @@ class States:
         return SiloState.load(self._silo(silo))
 
     def recent(self) -> tuple[Alert, ...] | None:
-        """The alerts of the last hours of the last generation; None before the first."""
-        numbers = self._numbers()
-        return read_table(self._folder(numbers[-1]) / RECENT).alerts if numbers else None
+        """The alerts and further edges of the last days of the last generation; None before the first."""
+        if (folder := self._checked()) is None:
+            return None
+        table = read_table(folder / RECENT)
+        return (*table.alerts, *table.further)
 
     def waiting(self) -> pa.Table:
         """The events of the last generation that wait for their window to be complete."""
-        stored = self._folder(max(self._numbers(), default=0)) / WAITING
-        if not stored.is_file():
+        folder = self._checked()
+        if folder is None or not (stored := folder / WAITING).is_file():
             return STORED_SCHEMA.empty_table()
         try:
             return with_all_columns(parquet.read_table(stored))
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"is not readable Parquet ({error})", where=stored) from error
+
+    def _checked(self) -> Path | None:
+        """The last generation, its own files as they were written; None before the first.
+
+        One of an older version has no checksums.
+        """
+        numbers = self._numbers()
+        if not numbers:
+            return None
+        folder = self._folder(numbers[-1])
+        if (folder / SUMS).exists():
+            check_sealed(folder)
+        return folder
 
     def _silo(self, silo: str) -> Path:
         return self._folder(max(self._numbers(), default=0)) / silo_file(silo)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from entente.artifacts import Arrays
-from entente.config import Data, Experiment
+from entente.config import Data, Experiment, Graph
 from entente.detectors import baseline, create, find
 from entente.detectors.base import Detector, GraphShape
 from entente.detectors.ensemble import Ensemble
 from entente.errors import ConfigError, UsageError
 from entente.federation.aggregators.base import Layout
 from entente.graphs.hosts import HostTable
-from entente.graphs.identity import make_identity
+from entente.graphs.identity import ROLES, make_identity
 from entente.graphs.silo import SiloGraph, silo_graph
 from entente.graphs.snapshots import read_timeline
 from entente.graphs.temporal import TemporalGraph
@@ -67,7 +67,13 @@ def load_dataset(
     data = experiment.data
     kind = find(experiment.detector.name)
     timeline = read_timeline(
-        data.events, data.window, data.start, data.end, merged=kind.merged, context=kind.reads_context
+        data.events,
+        data.window,
+        data.start,
+        data.end,
+        merged=kind.merged,
+        context=reads_context(experiment),
+        nodes=experiment.graph.nodes,
     )
     identity = make_identity(experiment.graph, timeline.hosts.tolist())
     ownership = silo_owners(experiment, home)
@@ -79,9 +85,26 @@ def load_dataset(
     silos = {}
     for name in names:
         if only is None or name in only:
-            silo = silo_graph(timeline, owner == name, identity, augmentation=experiment.graph.augmentation)
+            silo = silo_graph(
+                timeline,
+                owner == name,
+                identity,
+                augmentation=experiment.graph.augmentation,
+                weight=experiment.graph.weight,
+            )
             silos[name] = cut(name, silo, data)
-    return Dataset(silos, GraphShape(identity.table_size, identity.rows_per_host))
+    return Dataset(silos, graph_shape(experiment.graph, identity.table_size, identity.rows_per_host))
+
+
+def graph_shape(config: Graph, table_size: int, rows_per_host: int) -> GraphShape:
+    """What a detector is told of graphs with such an identity table."""
+    roles = 0 if config.roles is None else ROLES
+    return GraphShape(table_size, rows_per_host, roles, weighted=config.weight != "events")
+
+
+def reads_context(experiment: Experiment) -> bool:
+    """Whether more of the events is needed than their number."""
+    return find(experiment.detector.name).reads_context or experiment.graph.weight != "events"
 
 
 def silo_owners(experiment: Experiment, home: str = EVERYTHING) -> Ownership:

@@ -29,7 +29,7 @@ def begin_with_base(folder: RunFolder, events: Path, warm_up: float) -> Run:
     experiment = parse_experiment(
         {
             "mode": "non-fl",
-            "detector": {"name": "behaviour", "start": "base"},
+            "detector": {"name": "behaviour"},
             "data": {"events": str(events.resolve()), "train": warm_up * HOUR},
         }
     )

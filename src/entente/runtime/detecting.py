@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from entente.detection.alerts import Alert
 from entente.detection.feedback import NOTHING_LEARNT, Lessons
+from entente.detection.further import SiloEdges, further_edges
 from entente.detection.history import Edges
 from entente.detection.incidents import still_open
 from entente.detection.linked import own_part
@@ -28,10 +29,18 @@ from entente.runs.mailbox import Mailbox
 from entente.runs.state import SiloState
 from entente.runtime.assembly import trained_detector
 from entente.runtime.evaluation import edge_columns, score_columns
-from entente.runtime.evidence import complete
+from entente.runtime.evidence import complete, with_events
 from entente.runtime.exchanging import ExchangeView, exchange, exchange_key
 from entente.runtime.nights import NightRequest, nights
-from entente.runtime.waiting import closing, early_events, joined_events, late_events, left_open
+from entente.runtime.waiting import (
+    ALL_OF_IT,
+    Closing,
+    closing,
+    early_events,
+    joined_events,
+    late_events,
+    left_open,
+)
 
 REMEMBERED = 2_000_000
 """Edges that a silo keeps to explain later alerts with: about two weeks at LANL's size."""
@@ -58,7 +67,8 @@ class Night:
     excluded: Mapping[str, int]
     findings: tuple[Finding, ...]
     memory: Mapping[str, SiloState]
-    recent: tuple[Alert, ...]  # of the last hours, which later alerts may continue
+    recent: tuple[Alert, ...]  # of the last days, which later edges may continue
+    further: tuple[Alert, ...] = ()  # edges of incidents that are no alerts themselves
     waiting: pa.Table = field(default_factory=STORED_SCHEMA.empty_table)  # of windows that are not complete
     late: int = 0  # events of windows that were scored before
     ahead: int = 0  # events from the future, which are set aside
@@ -89,6 +99,7 @@ def detect(
     now: int | None = None,
     lessons: Lessons = NOTHING_LEARNT,
     mailbox: Mailbox | None = None,
+    before: int | None = None,
 ) -> Night:
     """Score new windows for the named silos (by default all, and hosts that belong to none).
 
@@ -96,12 +107,13 @@ def detect(
     that has its state, else from the run. Nothing is stored: `Night.commit` does that. `partition` is a
     newer table host,silo than the run's. With `lateness` (seconds) a window is complete once the log has
     come so far beyond its end; the events of others wait in the memory for the next call. Without it all
-    windows are, and so are those of an edge directory. Events from the future, by the clock `now`
-    (microseconds), are set aside. `lessons` are what people taught by closing alerts; `mailbox` has what
-    silos elsewhere say, where the run exchanges it.
+    windows are, and so are those of an edge directory up to `before` (microseconds; all by default). Events
+    from the future, by the clock `now` (microseconds), are set aside. `lessons` are what people taught by
+    closing alerts; `mailbox` has what silos elsewhere say, where the run exchanges it.
     """
     if is_edges(events):  # its windows are whole
-        return _score(NightRequest(run, events, silos, memory, partition, lessons, mailbox=mailbox))
+        whole = ALL_OF_IT if before is None else Closing(before)
+        return _score(NightRequest(run, events, silos, memory, partition, lessons, whole, mailbox))
     waiting = memory.states.waiting() if memory is not None else STORED_SCHEMA.empty_table()
     with joined_events(waiting, events) as together:
         wanted = closing(together, lateness, system_clock() if now is None else now)
@@ -126,6 +138,7 @@ def _score(request: NightRequest) -> Night:
     findings: list[Finding] = []
     raised: dict[str, Raised] = {}
     memories: dict[str, SiloState] = {}
+    edges: list[SiloEdges] = []
     for night in nights(request, experiment, shape, sorted(thresholds)):
         name, graph, hosts, before = night.silo, night.graph, night.hosts, night.before
         if graph is None:
@@ -149,6 +162,7 @@ def _score(request: NightRequest) -> Night:
             partial(detector.explain, graph, state),
             before.budget,
         )
+        edges.append(SiloEdges(scored, hosts.own, (before.history,)))
         seen = recent_edges(before.history, edge_columns(graph))
         memories[name] = SiloState(night.until, hosts, after, seen, calibration, found.budget, model)
         if takes_part:
@@ -171,12 +185,32 @@ def _score(request: NightRequest) -> Night:
     earlier = _earlier(run, memory)
     table = joined(list(raised.values()))
     alerts = complete(table.alerts, events, earlier, model)
-    recent = still_open((*earlier, *alerts))
-    return Night(alerts, table.excluded, tuple(findings), memories, recent, packets=packets, refused=refused)
+    further = _further(edges, alerts, earlier, events, model)
+    recent = still_open((*earlier, *alerts, *further))
+    return Night(
+        alerts,
+        table.excluded,
+        tuple(findings),
+        memories,
+        recent,
+        further,
+        packets=packets,
+        refused=refused,
+    )
+
+
+def _further(
+    edges: Sequence[SiloEdges], alerts: Sequence[Alert], earlier: Sequence[Alert], events: Path, model: str
+) -> tuple[Alert, ...]:
+    """Edges of incidents that are no alerts; those of windows before these have no events here."""
+    found = further_edges(edges, alerts, earlier)
+    begin = min((int(one.scored.window.min()) for one in edges if len(one.scored)), default=0)
+    past, present = ([e for e in found if (e.start < begin) == before] for before in (True, False))
+    return (*past, *with_events(present, events, model))
 
 
 def _earlier(run: RunFolder, memory: RunFolder | None) -> tuple[Alert, ...]:
-    """The alerts before this night whose incidents may go on."""
+    """What was told before this night, whose incidents may go on."""
     remembered = memory.states.recent() if memory is not None else None
     return (run.states.recent() or ()) if remembered is None else remembered
 

@@ -17,7 +17,7 @@ from entente.detection.raising import Raised, raise_alerts
 from entente.detection.scored import ScoredEdges, unite
 from entente.detection.thresholds import Calibration, learn_threshold
 from entente.detectors import baseline
-from entente.detectors.base import Detector, GraphShape, Standing, State
+from entente.detectors.base import Detector, Standing, State
 from entente.federation.exchange.keys import ExchangeKey
 from entente.graphs.hosts import HostTable
 from entente.graphs.temporal import TemporalGraph
@@ -174,6 +174,6 @@ def edge_columns(graph: TemporalGraph) -> Edges:
 
 def evaluate_baseline(dataset: Dataset, rule: str, detection: Detection) -> Evaluation:
     """A baseline, given exactly what the silos' models are given."""
-    shape = GraphShape(dataset.shape.table_size, dataset.shape.rows_per_host)
+    shape = dataset.shape
     detectors = {name: baseline(rule, shape) for name in dataset.silos}
     return evaluate_models(dataset, detectors, detection)

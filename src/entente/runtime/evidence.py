@@ -32,14 +32,21 @@ def complete(
 ) -> tuple[Alert, ...]:
     """The alerts with what their events say and the incidents they belong to, in order.
 
-    `model` names what scored them. `earlier` are alerts of before, whose incidents may go on. Only days that
-    have alerts are read again, one at a time: to keep the context of every edge until it is known which are
-    raised takes far more memory.
+    `model` names what scored them. `earlier` are alerts of before, whose incidents may go on.
+    """
+    return assign_incidents(with_events(alerts, events, model), earlier)
+
+
+def with_events(alerts: Iterable[Alert], events: Path, model: str | None = None) -> list[Alert]:
+    """The alerts with what their events say, in order.
+
+    Only days that have alerts are read again, one at a time: to keep the context of every edge until it is
+    known which are raised takes far more memory.
     """
     found: list[Alert] = []
     for (width, _), group in groupby(sorted(alerts, key=in_order), key=_span):
         found += _looked_up(list(group), events, width)
-    return assign_incidents([replace(alert, model=model) for alert in found], earlier)
+    return [replace(alert, model=model) for alert in found]
 
 
 def _span(alert: Alert) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from entente.artifacts import Arrays
 from entente.config import Experiment
 from entente.detection.budget import DayBudget
+from entente.detection.further import SiloEdges, further_edges
 from entente.detection.incidents import still_open
 from entente.detection.raising import joined
 from entente.detection.scores import write_scores
@@ -15,7 +16,7 @@ from entente.detection.table import write_table
 from entente.detectors import reference_baselines
 from entente.errors import Interrupted
 from entente.federation.coordinator import Coordinator
-from entente.graphs.identity import collisions
+from entente.graphs.identity import collisions, host_rows
 from entente.runs.exchange import ExchangeState
 from entente.runs.folder import RunFolder
 from entente.runs.records import ModelCard, RunMetrics, TrainingRecord
@@ -29,7 +30,7 @@ from entente.runtime.evaluation import (
     evaluate_models,
     raise_from,
 )
-from entente.runtime.evidence import complete
+from entente.runtime.evidence import complete, with_events
 from entente.runtime.exchanging import exchange_key
 from entente.runtime.loop import Journal, Watcher, make_coordinator, run, training_record
 from entente.runtime.participants import HONEST, Participants
@@ -66,8 +67,12 @@ def train(
     round, what there is too little of.
     """
     with folder.locked():
-        folder.begin(experiment, resume=resume)
+        started = folder.started
+        if started:
+            folder.begin(experiment, resume=resume)
         dataset = dataset if dataset is not None else load_dataset(experiment)
+        if not started:  # only now: a mistake in the data does not claim the folder
+            folder.begin(experiment, resume=resume)
         if lacking is not None:
             lacking(shortages(experiment, dataset))
         models, training = fit(experiment, folder, dataset, watch=watch, participants=participants)
@@ -97,7 +102,10 @@ def finish(
         shape=shape,
         training=dict(training),
         thresholds=evaluation.thresholds,
-        collisions={n: collisions(silo.train.rows, shape.table_size) for n, silo in dataset.silos.items()},
+        collisions={
+            n: collisions(host_rows(experiment.graph, silo.train.rows), shape.table_size)
+            for n, silo in dataset.silos.items()
+        },
         stand_ins=dict.fromkeys(participants.silos, participants.make),
     )
     folder.write_model(models, card)
@@ -105,12 +113,19 @@ def finish(
     raised, said = raise_from(dataset, evaluation, detectors, exchange_key(experiment))
     table = joined(list(raised.values()))
     alerts = complete(table.alerts, experiment.data.events, model=folder.model_name())
-    write_table(folder.path / "alerts.parquet", alerts, table.excluded)
+    edges = [
+        SiloEdges(
+            evaluation.scored[name], silo.hosts.own, (edge_columns(silo.train), edge_columns(silo.validation))
+        )
+        for name, silo in dataset.silos.items()
+    ]
+    further = with_events(further_edges(edges, alerts), experiment.data.events, folder.model_name())
+    write_table(folder.path / "alerts.parquet", alerts, table.excluded, further)
     states = {
         n: _state(silo, evaluation, raised[n].budget, folder.model_name(), said.get(n))
         for n, silo in dataset.silos.items()
     }
-    folder.states.write(states, still_open(alerts))
+    folder.states.write(states, still_open((*alerts, *further)))
     folder.write_metrics(metrics)
     return Run(folder, models, evaluation, metrics, card)
 

@@ -22,6 +22,7 @@ from entente.partition.ownership import UNASSIGNED, Ownership
 from entente.runs.folder import RunFolder
 from entente.runs.mailbox import Mailbox
 from entente.runs.state import SiloState
+from entente.runtime.assembly import reads_context
 from entente.runtime.waiting import ALL_OF_IT, Closing
 
 
@@ -132,6 +133,7 @@ def _night(
         known=known,
         # An edge with an owner at one end is that silo's to score.
         augmentation=experiment.graph.augmentation and name != UNASSIGNED,
+        weight=experiment.graph.weight,
     )
     return SiloNight(name, name, before, found.hosts, found.graph)
 
@@ -162,12 +164,12 @@ def _read(experiment: Experiment, request: NightRequest, until: int) -> Timeline
     end = request.closing.end(until, width, log_summary(request.events).last_time)
     if end <= until:
         return None
-    kind = find(experiment.detector.name)
     return read_timeline(
         request.events,
         experiment.data.window,
         until / MICROSECONDS,
         end / MICROSECONDS,
-        merged=kind.merged,
-        context=kind.reads_context,
+        merged=find(experiment.detector.name).merged,
+        context=reads_context(experiment),
+        nodes=experiment.graph.nodes,
     )

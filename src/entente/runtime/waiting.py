@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from entente.artifacts import SUMS
 from entente.logs.clocks import reached
 from entente.logs.events import event_files, load_events, read_manifest, write_events
-from entente.logs.manifest import Manifest, total, write_manifest
+from entente.logs.manifest import Manifest, check_events, total, write_manifest
 from entente.logs.refine import CLOCK_TOLERANCE
 from entente.logs.schema import COLUMNS, MICROSECONDS, ORIGIN, STORED_SCHEMA
 
@@ -89,10 +90,12 @@ def joined_events(waiting: pa.Table, events: Path) -> Iterator[Path]:
         former = write_events(waiting, folder)
         for file in event_files(folder):
             file.rename(file.with_name(f"waiting-{file.name}"))
+        check_events(events, event_files(events))
         for file in event_files(events):
             day = folder / file.parent.name
             day.mkdir(exist_ok=True)
             (day / file.name).symlink_to(file.resolve())
+        (folder / SUMS).unlink()  # both were looked at
         write_manifest(folder, _together(former, read_manifest(events)))
         yield folder
 
