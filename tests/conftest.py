@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,15 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"public sample data not found at {SHARED}")
     return SHARED
+
+
+@pytest.fixture(autouse=True)
+def level_of_logging() -> Iterator[None]:
+    """A command that was called with --quiet leaves the root logger quiet; the next test would hear nothing."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
 
 
 # ---- with `-n`: who runs what ---------------------------------------------------------------------

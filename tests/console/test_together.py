@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -153,4 +154,34 @@ def test_a_stream_of_events_ends_when_the_console_is_stopped(house: House) -> No
     house.app.state.stopping = lambda: True
     answer = house.signed_in().get("/events")  # would wait for ever
     assert answer.status_code == 200
-    assert answer.text == "retry: 2000\n\n"
+    assert "event:" not in answer.text
+
+
+def test_a_page_hears_what_changed_before_its_stream_began(house: House) -> None:
+    client = house.signed_in("analyst1")
+    found = client.get("/api/v1/incidents").json()["incidents"][0]["id"]
+    shown = re.search(r'data-live="([^"]+)"', client.get(f"/incident/{found}").text)
+    assert shown is not None
+    other = house.machine()
+    assert other.patch(f"/api/v1/incidents/{found}", json={"status": "acknowledged"}).status_code == 200
+
+    def heard(address: str, **headers: str) -> str:
+        looks = iter((False, True))
+        house.app.state.stopping = lambda: next(looks)
+        return str(client.get(address, headers=headers).text)
+
+    told = heard(f"/events?since={shown[1]}")
+    assert "event: changed" in told
+    # a stream that broke off goes on from what it said last
+    assert "event: changed" in heard("/events", **{"Last-Event-ID": shown[1]})
+    last = told.rpartition("id: ")[2].partition("\n")[0]
+    assert "event: changed" not in heard(f"/events?since={shown[1]}", **{"Last-Event-ID": last})
+
+
+@pytest.mark.parametrize("since", ["", "x", "1-2", "1-2-3-4", "-1-2-3", "9" * 5000, "1-2-" + "9" * 400])
+def test_a_stream_that_begins_anywhere_begins_now(house: House, since: str) -> None:
+    looks = iter((False, True))
+    house.app.state.stopping = lambda: next(looks)
+    answer = house.signed_in().get("/events", params={"since": since})
+    assert answer.status_code == 200
+    assert "event: changed" not in answer.text

@@ -72,6 +72,7 @@ def needs(role: Role) -> Callable[[Request], Principal]:
 
     def check(request: Request) -> Principal:
         principal = principal_of(request)
+        request.state.seen = gate_of(request).desk.state()  # before anything that the page shows is read
         if not principal.may(role):
             raise ForbiddenError(
                 f"{principal.name} is a {principal.role}; this needs the role {role}",

@@ -19,6 +19,7 @@ from entente.console.settings import ConsoleSettings
 from entente.deployment.audit import Audit
 from entente.detection.table import read_table
 from entente.errors import UsageError
+from entente.runs.folder import ROUNDS
 from entente.service.alerts import (
     AlertStore,
     ChangedError,
@@ -36,6 +37,10 @@ MOST_ALERTS = 2000
 EVERY = 1_000_000
 UNDO_FOR = 600.0
 """Seconds for which a change can be taken back."""
+
+
+State = tuple[int, int, int]
+"""Latest alert, latest change, and how long the shown run's record of rounds is."""
 
 
 class Missing(UsageError):  # noqa: N818 - what a page says: it is not there
@@ -90,6 +95,13 @@ class Desk:
             self.store.add_further(table.further)
 
     # ---- looking ---------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """What a page shows the state of; it differs as soon as something came or changed."""
+        run = self.settings.run
+        path = run / ROUNDS if run is not None else None
+        size = path.stat().st_size if path is not None and path.is_file() else 0
+        return (*self.index.marks(), size)
 
     def find(self, query: CaseQuery, page: int = 1, size: int = 50) -> Found:
         self.index.catch_up()

@@ -1,9 +1,14 @@
-"""Server-sent events: pages hear that alerts came or changed, and ask for what they show."""
+"""Server-sent events: pages hear that alerts came or changed, and ask for what they show.
+
+A page carries the state that it shows, and its stream begins there: what changes before the stream is open, or while it
+is broken off, is heard all the same.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator
 
@@ -12,8 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from entente.console.access import TheGate, Viewer
-from entente.console.desk import Desk
-from entente.runs.folder import ROUNDS
+from entente.console.desk import Desk, State
 
 router = APIRouter(include_in_schema=False)
 LOOK = 1.0
@@ -31,24 +35,27 @@ class Listeners:
 
 
 @router.get("/events")
-async def events(request: Request, gate: TheGate, who: Viewer) -> Response:
+async def events(request: Request, gate: TheGate, who: Viewer, since: str = "") -> Response:
     listeners: Listeners = request.app.state.listeners
     if listeners.count >= MOST:
         return Response(status_code=503, headers={"Retry-After": "60"})
-    stream = _stream(request, gate.desk, listeners)
+    begin = read_state(request.headers.get("last-event-id") or since)
+    stream = _stream(request, gate.desk, listeners, begin)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-async def _stream(request: Request, desk: Desk, listeners: Listeners) -> AsyncIterator[bytes]:
+async def _stream(
+    request: Request, desk: Desk, listeners: Listeners, begin: State | None
+) -> AsyncIterator[bytes]:
     listeners.count += 1
     try:
-        before, said = await run_in_threadpool(state_of, desk), time.monotonic()
-        yield b"retry: 2000\n\n"
+        before, said = begin or await run_in_threadpool(desk.state), time.monotonic()
+        yield f"retry: 2000\nid: {write_state(before)}\n\n".encode()
         while not request.app.state.stopping() and not await request.is_disconnected():
-            now = await run_in_threadpool(state_of, desk)
+            now = await run_in_threadpool(desk.state)
             if now != before:
                 told = {"new": max(0, now[0] - before[0]), "changed": now[1] - before[1]}
-                yield f"event: changed\ndata: {json.dumps(told)}\n\n".encode()
+                yield f"event: changed\nid: {write_state(now)}\ndata: {json.dumps(told)}\n\n".encode()
                 before, said = now, time.monotonic()
             elif time.monotonic() - said > SIGN_OF_LIFE:
                 yield b": here\n\n"
@@ -58,9 +65,11 @@ async def _stream(request: Request, desk: Desk, listeners: Listeners) -> AsyncIt
         listeners.count -= 1
 
 
-def state_of(desk: Desk) -> tuple[int, int, int]:
-    """Latest alert, latest change, and how long the shown run's record of rounds is."""
-    run = desk.settings.run
-    path = run / ROUNDS if run is not None else None
-    size = path.stat().st_size if path is not None and path.is_file() else 0
-    return (*desk.index.marks(), size)
+def write_state(state: State) -> str:
+    return "-".join(str(part) for part in state)
+
+
+def read_state(text: str) -> State | None:
+    """The state that a browser says it has; None for anything else."""
+    found = re.fullmatch(r"([0-9]{1,18})-([0-9]{1,18})-([0-9]{1,18})", text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None

@@ -93,6 +93,7 @@ def render(
         principal=principal,
         path=request.url.path,
         has=request.app.state.has,
+        seen="-".join(map(str, getattr(request.state, "seen", ()))),
         **values,
     )
     return HTMLResponse(text, status)

@@ -152,7 +152,7 @@
     htmx.ajax("GET", window.location.pathname, { target: "#incident", swap: "innerHTML" });
   }
   if (document.body.hasAttribute("data-live") && window.EventSource) {
-    var stream = new EventSource("/events");
+    var stream = new EventSource("/events?since=" + document.body.dataset.live);
     stream.addEventListener("changed", function () {
       renewQueue();
       var incident = document.querySelector("[data-incident]");
