@@ -31,7 +31,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(autouse=True)
 def level_of_logging() -> Iterator[None]:
-    """A command that was called with --quiet leaves the root logger quiet; the next test would hear nothing."""
+    """A command with --quiet leaves the root logger quiet; the next test would hear nothing."""
     root = logging.getLogger()
     level = root.level
     yield

@@ -1,7 +1,7 @@
 """Server-sent events: pages hear that alerts came or changed, and ask for what they show.
 
-A page carries the state that it shows, and its stream begins there: what changes before the stream is open, or while it
-is broken off, is heard all the same.
+A page carries the state that it shows, and its stream begins there: what changes before the stream is open,
+or while it is broken off, is heard all the same.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ async def _stream(
 ) -> AsyncIterator[bytes]:
     listeners.count += 1
     try:
-        before, said = begin or await run_in_threadpool(desk.state), time.monotonic()
+        before = begin if begin is not None else await run_in_threadpool(desk.state)
+        said = time.monotonic()
         yield f"retry: 2000\nid: {write_state(before)}\n\n".encode()
         while not request.app.state.stopping() and not await request.is_disconnected():
             now = await run_in_threadpool(desk.state)
