@@ -168,6 +168,22 @@ def test_bulk_actions_and_suppressing_with_a_preview_work_by_mouse(running: Runn
     page.get_by_text("2 cases assigned").wait_for()
 
 
+def test_what_is_pressed_or_typed_before_the_scripts_are_there_is_not_lost(running: Running) -> None:
+    page = running.page("analyst1")
+    ident = running.house.machine("viewer").get("/api/v1/incidents").json()["incidents"][0]["id"]
+    held: list[Any] = []
+    page.route("**/htmx.min.js", lambda route: held.append(route))
+    page.goto(f"/incident/{ident}", wait_until="commit")
+    page.get_by_role("button", name="Suppress…").click()
+    assert not page.get_by_role("dialog").is_visible()
+    held.pop().continue_()
+    page.get_by_text("would have hidden").wait_for()
+    page.goto("/queue", wait_until="commit")
+    page.get_by_label("Search").fill("10.1.2.3")
+    held.pop().continue_()
+    expect(page.locator("tr[data-case]")).to_have_count(1)
+
+
 def test_the_second_analyst_is_told_and_overwrites_nothing(running: Running) -> None:
     first, second = running.page("analyst1"), running.page("analyst2")
     for page in (first, second):
