@@ -1,7 +1,7 @@
 """Campaigns that cross silos, with and without the exchange of suspicion (docs/exchange.md).
 
     python benchmarks/exchange.py [--logs classic lifelike] [--seeds 5] [--first-seed 500] [--campaigns 2]
-        [--attacks sessions slow-chains slow-operator] [--rounds 0] [--budget 10] [--quick]
+        [--attacks sessions slow-chains slow-operator] [--rounds 0] [--budget 10] [--keep DIR] [--quick]
 
 A simulated company of four sites and 240 hosts, a silo per site, without an attack: silos score with the base
 model, or with one that they train together in `--rounds`. Then, one at a time, single campaigns are planted
@@ -10,6 +10,7 @@ fifth aside for what others say) and without. Of the campaigns that at least two
 every touched silo has an alert on the campaign within two hours of the first edge that it sees; the same for
 the first silo alone and for all others; and the median hours from a silo's first edge to its first alert, of
 the silos that a campaign reaches after the first, those without any alert counted as the rest of the log.
+In DIR every company that is done is kept, and none is run twice.
 """
 
 from __future__ import annotations
@@ -125,6 +126,29 @@ def measure(found: Company, attack: str, seed: int, folder: Path) -> dict[bool, 
     return {on: outcome(contacts, alerts(found, folder, on), found.owner, end) for on in (False, True)}
 
 
+Waits = dict[str, dict[str, list[list[int]]]]
+"""By attack, of each campaign, without ("no") and with ("yes") the exchange."""
+
+
+def measured(options: argparse.Namespace, preset: str, seed: int) -> Waits:
+    kept = options.keep and options.keep / f"{preset}-{seed}.json"
+    if kept and kept.exists():
+        return dict(json.loads(kept.read_text()))
+    waits: Waits = {attack: {"no": [], "yes": []} for attack in options.attacks}
+    with tempfile.TemporaryDirectory() as scratch:
+        found = company(preset, seed, Path(scratch), options.budget, options.rounds, options.quick)
+        for attack in options.attacks:
+            for number in range(1 if options.quick else options.campaigns):
+                said = measure(found, attack, 1000 * seed + number, Path(scratch) / "night")
+                for on, campaign in (said or {}).items():
+                    waits[attack]["yes" if on else "no"].append(campaign)
+                    print(preset, seed, attack, number, on, campaign, file=sys.stderr, flush=True)
+    if kept:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(waits))
+    return waits
+
+
 def row(waits: list[list[int]]) -> list[float]:
     later = [wait for campaign in waits for wait in campaign[1:]]
     return [
@@ -144,29 +168,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0, help="of training together; 0 = the base model")
     parser.add_argument("--campaigns", type=int, default=2, help="planted per log and attack, one at a time")
     parser.add_argument("--budget", type=float, default=10.0)
+    parser.add_argument("--keep", type=Path, help="folder of companies that are done")
     parser.add_argument("--quick", action="store_true", help="a small company, one seed, one campaign")
     options = parser.parse_args()
     seeds = range(options.first_seed, options.first_seed + (1 if options.quick else options.seeds))
-    waits: dict[tuple[str, str, bool], list[list[int]]] = {}
+    waits: dict[tuple[str, str, str], list[list[int]]] = {}
     began = time.process_time()
     for seed in seeds:
         for preset in options.logs:
-            with tempfile.TemporaryDirectory() as scratch:
-                found = company(preset, seed, Path(scratch), options.budget, options.rounds, options.quick)
-                for attack in options.attacks:
-                    for number in range(1 if options.quick else options.campaigns):
-                        said = measure(found, attack, 1000 * seed + number, Path(scratch) / "night")
-                        for on, campaign in (said or {}).items():
-                            waits.setdefault((preset, attack, on), []).append(campaign)
-                            print(preset, seed, attack, number, on, campaign, file=sys.stderr, flush=True)
+            for attack, both in measured(options, preset, seed).items():
+                for on, campaigns in both.items():
+                    waits.setdefault((preset, attack, on), []).extend(campaigns)
+                    waits.setdefault(("all", "all", on), []).extend(campaigns)
     print("| log | attack | campaigns | exchange | every silo | the first | all others | median hours |")
     print("|---|---|---|---|---|---|---|---|")
-    figures = {key: row(campaigns) for key, campaigns in waits.items()}
+    figures = {key: row(campaigns) for key, campaigns in sorted(waits.items()) if campaigns}
     for key, (every, first, others, hours) in figures.items():
-        preset, attack, on = key
         cells = (f"{every:.0%}", f"{first:.0%}", f"{others:.0%}", f"{hours:.1f}")
-        print("|", " | ".join([preset, attack, str(len(waits[key])), "yes" if on else "no", *cells]), "|")
-    rounded = {f"{p}, {a}, {'with' if on else 'without'}": f for (p, a, on), f in figures.items()}
+        print("|", " | ".join([*key[:2], str(len(waits[key])), key[2], *cells]), "|")
+    rounded = {f"{p}, {a}, {'with' if on == 'yes' else 'without'}": f for (p, a, on), f in figures.items()}
     cost = round(time.process_time() - began)
     print(json.dumps({"benchmark": "exchange", "seeds": list(seeds), "cpu_s": cost, "figures": rounded}))
 
