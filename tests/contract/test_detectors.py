@@ -29,6 +29,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"encoder": "sage", "temporal": "lstm", "decoder": "mlp"},
         {"encoder": "gat", "temporal": "none", "decoder": "mlp", "task": "prediction"},
         {"encoder": "sage", "identities": "fixed"},
+        {"encoder": "sage", "identities": "local"},
     ],
     "lab-jbeil": [{}, {"hidden_hosts": 0.3}],
     "edgebank": [{}, {"memory": 20.0}],
@@ -90,11 +91,12 @@ def test_a_host_without_an_identity_row_is_one_whose_row_is_zero(detector: Detec
     unknown = replace(graph, rows=graph.rows.copy())
     unknown.rows[:3] = NOBODY
     scores, _ = detector.score(unknown, detector.initial_state(unknown))
-    weights = detector.weights()
-    for table in detector.identity_tables:
-        weights[table] = weights[table].copy()
-        weights[table][graph.rows[:3, 0]] = 0
+    weights, own = detector.weights(), detector.own_weights()
+    for tables, names in ((weights, detector.identity_tables), (own, tuple(own))):
+        for name in names:
+            tables[name][graph.rows[:3, 0]] = 0
     detector.load_weights(weights)
+    detector.load_own_weights(own)
     expected, _ = detector.score(graph, detector.initial_state(graph))
     assert np.allclose(scores, expected, atol=1e-6)
 

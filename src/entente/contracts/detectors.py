@@ -75,6 +75,11 @@ def _close(one: Any, other: Any, tolerance: float = 1e-5) -> bool:
     return one.shape == other.shape and bool(np.allclose(one, other, atol=tolerance))
 
 
+def _trained(detector: Detector) -> Arrays:
+    """All that training has made."""
+    return detector.weights() | detector.own_weights()
+
+
 @claims(CHECKS, "components name every weight once")
 def components(case: DetectorCase) -> None:
     detector = case.build()
@@ -88,6 +93,9 @@ def components(case: DetectorCase) -> None:
     require(all(a.dtype == np.float32 for a in weights.values()), "a weight is not float32")
     for table in detector.identity_tables:
         require(weights[table].shape[0] == TABLE, f"{table} does not have one row per identity")
+    own = detector.own_weights()
+    require(not own.keys() & weights.keys(), "an own weight is sent too")
+    require(all(a.dtype == np.float32 for a in own.values()), "an own weight is not float32")
     require(detector.federated == bool(weights), "`federated` does not say whether there are weights")
 
 
@@ -100,7 +108,7 @@ def same_seed(case: DetectorCase) -> None:
         validation = one.validate(graph, np.random.default_rng(6))
         scores, state = one.score(graph, one.initial_state(graph))
         found.append(
-            (one.weights() | {"loss": np.array(training.loss), "scores": scores} | state, validation)
+            (_trained(one) | {"loss": np.array(training.loss), "scores": scores} | state, validation)
         )
     require(same(found[0][0], found[1][0]), "weights, scores or state differ")
     require(found[0][1] == found[1][1], "validation differs")
@@ -131,12 +139,12 @@ def global_generator(case: DetectorCase) -> None:
 def scoring(case: DetectorCase) -> None:
     detector, graph = case.trained(), case.graph()
     state = detector.initial_state(graph)
-    before, weights = {name: array.copy() for name, array in state.items()}, detector.weights()
+    before, weights = {name: array.copy() for name, array in state.items()}, _trained(detector)
     first, after_first = detector.score(graph, state)
     second, after_second = detector.score(graph, state)
     require(np.array_equal(first, second) and same(after_first, after_second), "the second time differs")
     require(same(state, before), "the state that was given has changed")
-    require(same(detector.weights(), weights), "the weights have changed")
+    require(same(_trained(detector), weights), "the weights have changed")
     require(first.dtype == np.float32 and first.shape == (graph.num_edges,), "not one float32 per edge")
     require(np.isfinite(first).all(), "a score is not finite")
 
@@ -144,10 +152,10 @@ def scoring(case: DetectorCase) -> None:
 @claims(CHECKS, "validation changes nothing")
 def validation(case: DetectorCase) -> None:
     detector, graph = case.trained(), case.graph()
-    weights, memory = detector.weights(), detector.optimiser_state()
+    weights, memory = _trained(detector), detector.optimiser_state()
     first = detector.validate(graph, np.random.default_rng(0))
     require(first == detector.validate(graph, np.random.default_rng(0)), "the second time differs")
-    require(same(detector.weights(), weights), "the weights have changed")
+    require(same(_trained(detector), weights), "the weights have changed")
     require(same(detector.optimiser_state(), memory), "the optimiser's state has changed")
     require(0 <= first.ap <= 1 and 0 <= first.auc <= 1, f"AP {first.ap} or AUC {first.auc} is not in [0, 1]")
 
@@ -186,6 +194,7 @@ def future(case: DetectorCase) -> None:
 def same_weights(case: DetectorCase) -> None:
     detector, graph, again = case.trained(), case.graph(), case.build(seed=9)
     again.load_weights(detector.weights())
+    again.load_own_weights(detector.own_weights())
     one, _ = detector.score(graph, detector.initial_state(graph))
     two, _ = again.score(graph, again.initial_state(graph))
     require(np.array_equal(one, two), "scores differ")
@@ -196,10 +205,11 @@ def resumed(case: DetectorCase) -> None:
     one, two, graph = case.build(), case.build(seed=4), case.graph()
     one.train(graph, 2, np.random.default_rng(1))
     two.load_weights(one.weights())
+    two.load_own_weights(one.own_weights())
     two.load_optimiser_state(one.optimiser_state())
     one.train(graph, 2, np.random.default_rng(2))
     two.train(graph, 2, np.random.default_rng(2))
-    require(same(one.weights(), two.weights()), "weights differ")
+    require(same(_trained(one), _trained(two)), "weights differ")
 
 
 @claims(CHECKS, "a graph without any edge is no trouble")

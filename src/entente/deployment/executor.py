@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from entente.deployment.site import Site
 from entente.deployment.wire import MODEL, decode, encode, size
 from entente.errors import EntenteError, FederationError, RefusedError
 from entente.federation.messages import Reply, Task, TrainTask, ValidateTask
+from entente.federation.own_weights import OwnWeights
 from entente.federation.silo import Participant
 from entente.runs.folder import RunFolder
 from entente.runs.records import TrainingRecord
@@ -78,16 +80,17 @@ class SiloExecutor(Executor):  # type: ignore[misc]
                 raise RefusedError("the coordinator sent something that is not a task")
             if self.relay:
                 content = encode(answer(self.site, task))
-            elif task_name == MODEL:
-                content = encode(self._receive(task))
             else:
                 assert self.silo is not None
                 assert self.memory is not None
                 if not self.memory.before(task.id, self.silo):
                     self.site.audit.append("state-forgotten", task=task.id, kind=task.kind)
-                base = task.weights if isinstance(task, TrainTask) else None
-                content = encode(self.silo.handle(task), base)
-                self.memory.after(task.id, self.silo)
+                if task_name == MODEL:
+                    content = encode(self._receive(task))
+                else:
+                    base = task.weights if isinstance(task, TrainTask) else None
+                    content = encode(self.silo.handle(task), base)
+                    self.memory.after(task.id, self.silo)
         except EntenteError as error:
             self.site.audit.append("task-refused", task=task_name, reason=str(error))
             return _refusal(f"{type(error).__name__}: {error.what}")
@@ -133,17 +136,21 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         )
 
     def _receive(self, task: Task) -> Reply:
-        """Keep the finished model: this silo's own run folder, with its own threshold, for `detect`."""
+        """Keep the finished model and what this silo never sent, in its own run folder, for `detect`."""
         from entente.runtime.local import finish
 
         assert self.silo is not None
         if not isinstance(task, ValidateTask):
             raise RefusedError("the coordinator delivered something that is not a model")
-        reply = self.silo.handle(task)  # checks the weights
+        # Checks the weights, as the model that the round after it would begin with.
+        reply = self.silo.handle(replace(task, round=task.round + 1))
         if not self.folder.started:
             self.folder.begin(self.experiment, resume=False)
         training = {"": TrainingRecord(stopped="delivered by the coordinator", best_round=task.round)}
-        finish(self.experiment, self.folder, self.dataset, {"": dict(task.weights)}, training)
+        models = {"": dict(task.weights)}
+        if own := OwnWeights.of(self.silo.state().arrays).after(task.round):
+            models[self.site.name] = own
+        finish(self.experiment, self.folder, self.dataset, models, training)
         self.site.audit.append("model-received", run=self.folder.path.name, round=task.round)
         return reply
 

@@ -1,7 +1,7 @@
 """What every detector is: built from a config and a shape, trained on a graph, scoring edges.
 
-Weights travel in a federation; temporal state (a GRU's hidden state, a TGN's memory, a baseline's
-counts) never does. Both are plain arrays by name.
+Weights travel in a federation; own weights and temporal state (a GRU's hidden state, a TGN's memory, a
+baseline's counts) never do. All are plain arrays by name.
 """
 
 from __future__ import annotations
@@ -112,11 +112,18 @@ class Detector(ABC):
 
     @abstractmethod
     def weights(self) -> Arrays:
-        """A copy of all trainable parameters, float32, by name."""
+        """A copy of all trained parameters that silos share, float32, by name."""
 
     @abstractmethod
     def load_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Take over weights; DetectorError if a name, shape or dtype differs or a value is not finite."""
+
+    def own_weights(self) -> Arrays:
+        """A copy of what is trained and stays in the silo, float32, by names that `weights` does not have."""
+        return {}
+
+    def load_own_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - optional
+        """Take over what `own_weights` gave; DetectorError as for `load_weights`."""
 
     @abstractmethod
     def train(

@@ -46,6 +46,12 @@ class Ensemble(Detector):
     def load_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
         self.model.load_weights(weights)
 
+    def own_weights(self) -> Arrays:
+        return self.model.own_weights()
+
+    def load_own_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        self.model.load_own_weights(weights)
+
     def train(
         self, graph: TemporalGraph, epochs: int, rng: np.random.Generator, proximal: float = 0.0
     ) -> Training:

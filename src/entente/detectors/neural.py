@@ -59,15 +59,27 @@ class NeuralDetector(Detector):
     def device(self) -> torch.device:
         return next(self.module.parameters()).device
 
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """Parameters that are trained and stay in the silo."""
+        return ()
+
     def weights(self) -> Arrays:
-        return {name: _array(p) for name, p in self.module.named_parameters()}
+        return {name: _array(p) for name, p in self._parameters(own=False).items()}
 
     def load_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        parameters = dict(self.module.named_parameters())
-        check_arrays("weight", {name: tuple(p.shape) for name, p in parameters.items()}, weights)
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                parameter.copy_(torch.from_numpy(np.array(weights[name])))
+        _load("weight", self._parameters(own=False), weights)
+
+    def own_weights(self) -> Arrays:
+        return {name: _array(p) for name, p in self._parameters(own=True).items()}
+
+    def load_own_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        _load("own weight", self._parameters(own=True), weights)
+
+    def _parameters(self, *, own: bool) -> dict[str, nn.Parameter]:
+        """Those that stay in the silo, or all others."""
+        stays = self.own_names
+        return {name: p for name, p in self.module.named_parameters() if (name in stays) == own}
 
     def optimiser_state(self) -> Arrays:
         """Adam's step and moments, by weight; empty before the first step."""
@@ -96,12 +108,12 @@ class NeuralDetector(Detector):
             }
 
     def anchor(self) -> list[torch.Tensor]:
-        """The weights on entry, for FedProx's term."""
-        return [parameter.detach().clone() for parameter in self.module.parameters()]
+        """The shared weights on entry, for FedProx's term."""
+        return [parameter.detach().clone() for parameter in self._parameters(own=False).values()]
 
     def proximal_term(self, anchor: list[torch.Tensor], mu: float) -> torch.Tensor:
         """mu / 2 times the squared distance to the anchor; part of the loss, so that its gradient counts."""
-        pairs = zip(self.module.parameters(), anchor, strict=True)
+        pairs = zip(self._parameters(own=False).values(), anchor, strict=True)
         return 0.5 * mu * torch.stack([((now - then) ** 2).sum() for now, then in pairs]).sum()
 
 
@@ -111,6 +123,13 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
     array: NDArray[np.float32] = tensor.detach().cpu().numpy().astype(np.float32, copy=True)
     return array
+
+
+def _load(kind: str, parameters: Mapping[str, nn.Parameter], given: Mapping[str, NDArray[Any]]) -> None:
+    check_arrays(kind, {name: tuple(p.shape) for name, p in parameters.items()}, given)
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(torch.from_numpy(np.array(given[name])))
 
 
 def check_arrays(kind: str, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, NDArray[Any]]) -> None:

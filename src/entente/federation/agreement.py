@@ -160,6 +160,7 @@ class AgreedSilo:
     def _check_training(self, task: TrainTask) -> None:
         agreed = self.agreement
         _within("round", task.round, 1, agreed.rounds)
+        _within("best", task.best, 0, task.round - 1)
         _within("epochs", task.epochs, 1, agreed.epochs)
         if task.proximal != agreed.proximal:
             raise RefusedError(f"proximal is {task.proximal:g}, agreed was {agreed.proximal:g}")

@@ -112,6 +112,7 @@ class Coordinator:
                 self._task = TrainTask(
                     self._id,
                     round=self.round + 1,
+                    best=self.best_round,
                     epochs=self._epochs,
                     proximal=self._rule.proximal,
                     weights=self.weights,

@@ -67,10 +67,11 @@ class SketchTask(Task):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainTask(Task):
-    """Validate the given weights, then train from them."""
+    """Validate the given weights, then train from them; `best` is the best round so far."""
 
     kind = "train"
     round: int = 0
+    best: int = 0
     epochs: int = 1
     proximal: float = 0.0
     weights: Arrays = field(default_factory=dict)

@@ -27,6 +27,7 @@ from entente.federation.messages import (
     ValidateReply,
     ValidateTask,
 )
+from entente.federation.own_weights import OwnWeights
 from entente.federation.reference import barabasi_albert
 from entente.federation.sketch import jaccard, sketch
 from entente.graphs.temporal import TemporalGraph
@@ -53,7 +54,8 @@ class Silo:
     edges to tell one round from another, on the edges that the detector itself holds out of `graph`.
 
     The same task gives the same reply, bit for bit: randomness depends on (seed, name, round) alone,
-    and a round asked for again starts from the optimiser state it started from the first time.
+    and a round asked for again starts from the optimiser state and the own weights that it started from
+    the first time.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Silo:
         self._mask: Mask | None = None
         self._round = 0  # the last round trained
         self._before = detector.optimiser_state()  # as that round found it
+        self._own = OwnWeights(detector.own_weights())
 
     def handle(self, task: Task) -> Reply:
         """The answer to any task; FederationError if this silo cannot give it."""
@@ -87,7 +90,7 @@ class Silo:
         if isinstance(task, TrainTask):
             return self._train(task)
         if isinstance(task, ValidateTask):
-            self.detector.load_weights(task.weights)
+            self._load(task.weights, task.round)
             found = self._validate()
             return ValidateReply(
                 task.id, self.name, round=task.round, ap=found.ap, auc=found.auc, edges=found.edges
@@ -124,11 +127,12 @@ class Silo:
         else:
             self._before = self.detector.optimiser_state()
             self._round = task.round
-        self.detector.load_weights(task.weights)
+        self._load(task.weights, task.round)
         found = self._validate()
         trained = self.detector.train(
             self.graph, task.epochs, self._generator("train", task.round), task.proximal
         )
+        self._own.keep(task.round, self.detector.own_weights(), task.best)
         return Update(
             task.id,
             self.name,
@@ -140,6 +144,11 @@ class Silo:
             seconds=trained.seconds,
             weights=self.detector.weights(),
         )
+
+    def _load(self, weights: Arrays, round_: int) -> None:
+        """Take the model that a round begins with, and what this silo had then."""
+        self.detector.load_weights(weights)
+        self.detector.load_own_weights(self._own.after(round_ - 1))
 
     def _validate(self) -> Validation:
         # The same non-edges or campaigns every round: rounds are compared with each other.
@@ -158,11 +167,12 @@ class Silo:
         return np.random.default_rng([self.seed, round_, *words])
 
     def state(self) -> Bundle:
-        """What has to survive a restart: the optimiser's state around the last round. Keys never do."""
+        """What has to survive a restart: the optimiser's state around the last round, and what is trained and
+        never sent. Keys never do."""
         after = self.detector.optimiser_state()
         arrays = {f"before/{name}": array for name, array in self._before.items()}
         arrays |= {f"after/{name}": array for name, array in after.items()}
-        return Bundle({"silo": self.name, "round": self._round}, arrays)
+        return Bundle({"silo": self.name, "round": self._round}, arrays | self._own.arrays())
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""
@@ -170,6 +180,7 @@ class Silo:
             raise FederationError(f"state of silo {facts.get('silo')!r} given to silo {self.name!r}")
         self._round = int(facts["round"])
         self._before = _under("before/", arrays)
+        self._own = OwnWeights.of(arrays)
         self.detector.load_optimiser_state(_under("after/", arrays))
 
 

@@ -12,7 +12,7 @@ from entente.config import Data, Experiment, Graph
 from entente.detectors import baseline, create, find
 from entente.detectors.base import Detector, GraphShape
 from entente.detectors.ensemble import Ensemble
-from entente.errors import ConfigError, UsageError
+from entente.errors import ConfigError, DetectorError, UsageError
 from entente.federation.aggregators.base import Layout
 from entente.graphs.hosts import HostTable
 from entente.graphs.identity import ROLES, make_identity
@@ -160,10 +160,18 @@ def make_detector(experiment: Experiment, shape: GraphShape) -> Detector:
 def trained_detector(
     experiment: Experiment, shape: GraphShape, models: Mapping[str, Arrays], silo: str
 ) -> Detector:
-    """The detector that a silo scores with: its own model where it has one, else the model of all ("")."""
-    weights = models.get(silo, models.get("", {}))
+    """The detector that a silo scores with: the model of all (""), with what the silo has of its own."""
+    found = {**models.get("", {}), **models.get(silo, {})}
     detector = make_detector(experiment, shape)
+    own = detector.own_weights().keys()
+    if not own <= found.keys():
+        raise DetectorError(
+            f"there are no identity rows of silo {silo!r}",
+            remedy='With detector.identities = "local" they are in that silo\'s own run folder alone.',
+        )
+    weights = {name: array for name, array in found.items() if name not in own}
     detector.load_weights(weights)
+    detector.load_own_weights({name: found[name] for name in own})
     ensemble = experiment.detection.ensemble
     if ensemble == "none" or not weights:
         return detector

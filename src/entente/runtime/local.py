@@ -16,6 +16,7 @@ from entente.detection.table import write_table
 from entente.detectors import reference_baselines
 from entente.errors import Interrupted
 from entente.federation.coordinator import Coordinator
+from entente.federation.own_weights import OwnWeights
 from entente.graphs.identity import collisions, host_rows
 from entente.runs.exchange import ExchangeState
 from entente.runs.folder import RunFolder
@@ -44,7 +45,7 @@ class Run:
     """A finished run: its folder has all of this too."""
 
     folder: RunFolder
-    models: dict[str, Arrays]  # "" = one model for all, else one per silo
+    models: dict[str, Arrays]  # "" = one model for all, else what a silo has of its own
     evaluation: Evaluation
     metrics: RunMetrics
     card: ModelCard
@@ -161,19 +162,21 @@ def fit(
 ) -> tuple[dict[str, Arrays], dict[str, TrainingRecord]]:
     """Train only: the model ("") or, local-only, one per silo, and how the training of each ended.
 
-    Training goes on from the folder's last checkpoint where there is one.
+    What silos never send of a common model is under their names. Training goes on from the folder's last
+    checkpoint where there is one.
     """
     if experiment.mode == "federated":
         participants.check(list(dataset.silos))
     if not initial_model(experiment, dataset.shape)[1]:
         return {"": {}}, {"": TrainingRecord(stopped="the detector has no weights")}
     if experiment.mode != "local-only":
-        coordinator = federate(experiment, folder, dataset, "", participants, watch)
-        return {"": coordinator.best_weights}, {"": training_record(coordinator)}
+        coordinator, own = federate(experiment, folder, dataset, "", participants, watch)
+        return {"": coordinator.best_weights, **own}, {"": training_record(coordinator)}
     models, training = {}, {}
     for name in dataset.silos:
-        alone = federate(experiment, folder, dataset, name, participants, watch)
-        models[name], training[name] = alone.best_weights, training_record(alone)
+        alone, own = federate(experiment, folder, dataset, name, participants, watch)
+        models[name] = {**alone.best_weights, **own.get(name, {})}
+        training[name] = training_record(alone)
     return models, training
 
 
@@ -184,13 +187,17 @@ def federate(
     alone: str,
     participants: Participants,
     watch: Watcher | None,
-) -> Coordinator:
-    """One federation over all silos, or over the silo `alone`, run to its end."""
+) -> tuple[Coordinator, dict[str, Arrays]]:
+    """One federation over all silos, or over the silo `alone`, run to its end, and what silos never sent."""
     members = [alone] if alone else sorted(dataset.silos)
     coordinator = make_coordinator(experiment, dataset.shape, members)
     transport = make_transport(experiment, folder, dataset, members, participants)
     try:
         run(coordinator, transport, Journal(folder, alone, watch))
+        own = {
+            name: OwnWeights.of(state.arrays).after(coordinator.best_round)
+            for name, state in transport.states().items()
+        }
     except KeyboardInterrupt as stop:
         raise Interrupted(
             f"stopped after round {coordinator.round}; nothing before it is lost",
@@ -199,7 +206,7 @@ def federate(
         ) from stop
     finally:
         transport.close()
-    return coordinator
+    return coordinator, {name: weights for name, weights in own.items() if weights}
 
 
 def make_transport(

@@ -14,6 +14,7 @@ from entente.artifacts import Arrays, Bundle
 from entente.detectors import create
 from entente.detectors.base import Detector
 from entente.federation.messages import Reply, Task, TrainTask, Update
+from entente.federation.own_weights import OwnWeights
 from entente.federation.silo import Silo
 from entente.graphs.temporal import TemporalGraph
 from entente_lab.attacks.options import Attack
@@ -107,12 +108,14 @@ class Attacker(ABC):
         long as those of silos that have been at it for as many rounds.
         """
         prefix = "before/"
+        own = OwnWeights.of(self.state()[1])
         before = {k.removeprefix(prefix): a for k, a in self.state()[1].items() if k.startswith(prefix)}
         found = []
         for k in range(count):
             half, detector = self._colleague(k)
             detector.load_optimiser_state(before)
             detector.load_weights(task.weights)
+            detector.load_own_weights(own.after(task.round - 1))
             detector.train(half, task.epochs, self.scene.rng(task.round, k), task.proximal)
             found.append(difference(detector.weights(), task.weights))
         return found

@@ -116,7 +116,7 @@ class RememberingSilo:
         asked = (
             task.kind,
             task.round,
-            *((task.epochs, task.proximal) if isinstance(task, TrainTask) else ()),
+            *((task.epochs, task.proximal, task.best) if isinstance(task, TrainTask) else ()),
         )
         whole = hashlib.sha256(self._identity + repr((asked, facts)).encode())
         for part in (task.weights, arrays):

@@ -33,6 +33,8 @@ from entente.graphs.temporal import Float32, Int64, TemporalGraph
 
 STATE_NAMES = ("hidden", "cell")
 EMBEDDING = "embedding"
+TABLES = ("encoder.first.map.weight", "encoder.first.pool.weight")
+"""Weights with one row per identity, unless they are fixed."""
 
 ROWS_AT_ONCE = 1 << 19
 """Embeddings (windows x hosts) that scoring holds at a time."""
@@ -59,16 +61,23 @@ class Euler(NeuralDetector):
         last = "ENC" if self.settings.temporal == "none" else "TEMP"
         owner = {"encoder": "ENC", "recurrence": "TEMP", "projection": last, "decoder": "DEC"}
         parts: dict[str, tuple[str, ...]] = {}
-        for name, _ in self.module.named_parameters():
+        for name in self._parameters(own=False):
             part = owner[name.partition(".")[0]]
             parts[part] = (*parts.get(part, ()), name)
         return parts
 
     @property
     def identity_tables(self) -> tuple[str, ...]:
-        tables = ("encoder.first.map.weight", "encoder.first.pool.weight")
+        return () if self.settings.identities == "local" else self._tables
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        return self._tables if self.settings.identities == "local" else ()
+
+    @property
+    def _tables(self) -> tuple[str, ...]:
         names = dict(self.module.named_parameters())
-        return tuple(name for name in tables if name in names)
+        return tuple(name for name in TABLES if name in names)
 
     @one_thread()
     def train(

@@ -60,8 +60,8 @@ class EulerOptions(DetectorOptions):
     """Width of the final projection."""
     lr: float = Field(default=0.03, gt=0)
     """Adam's rate (paper: 0.01 LANL, 0.005 OpTC)."""
-    identities: Literal["trained", "fixed"] = "trained"
-    """A host's row: trained and sent, or a random unit vector, the same in every silo."""
+    identities: Literal["trained", "local", "fixed"] = "trained"
+    """A host's row: trained and sent, trained and kept in the silo, or a random unit vector for everybody."""
 
     batch_edges: int | None = Field(default=None, ge=1000)
     """Edges trained on at once, about 2 GB of memory per million; all where unset."""
