@@ -13,8 +13,8 @@ without an attacker and with each:
     gate         limited; each silo takes a model over only if its own validation is not worse than
                  that of the last one it took over
     own          limited; each silo scores with the weights after its own last training
-    local-rows   limited; identity rows are trained and kept by each silo, and never sent (Euler)
-    fixed        limited; identity rows are neither trained nor sent (Euler)
+    local-rows   limited; `identities = "local"`: rows are trained and kept by each silo (Euler)
+    fixed        limited; `identities = "fixed"`: rows are neither trained nor sent (Euler)
     row-cap      limited; `row_cap = 2` (Euler)
     sole-rows    limited; a row that only one silo moved in a round stays where it was (Euler)
     signs        limited; a weight moves only where at least three of four silos agree on the sign
@@ -26,7 +26,6 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +34,11 @@ import numpy as np
 from entente.artifacts import Arrays
 from entente.config import Experiment, parse_experiment
 from entente.detection.scored import unite
-from entente.detectors.base import Validation
 from entente.federation import bootstrap
 from entente.federation.aggregators.base import Contribution, Credit, Vector
 from entente.federation.aggregators.entente import Entente
-from entente.federation.messages import Reply, Task, TrainTask, ValidateTask
+from entente.federation.messages import Reply, Task, TrainTask, Update, ValidateTask
+from entente.federation.own_weights import OwnWeights
 from entente.federation.silo import Silo
 from entente.logs.events import write_events
 from entente.partition.base import write_silos
@@ -62,7 +61,11 @@ READ = ("canaries", "gate", "own")
 WITH_ROWS = ("local-rows", "fixed", "row-cap", "sole-rows")
 NETWORK = ("base-less",)
 RUNS = ("unlimited", "limited", *WITH_ROWS, "signs", *NETWORK)
-OPTIONS: dict[str, dict[str, Any]] = {"fixed": {"identities": "fixed"}, "base-less": {"base": False}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "local-rows": {"identities": "local"},
+    "fixed": {"identities": "fixed"},
+    "base-less": {"base": False},
+}
 """What a defence sets in `[detector]`."""
 AGREED = 0.5
 """How much more often one sign than the other, among the silos that moved a weight."""
@@ -98,26 +101,17 @@ class Agreeing(Entente):
 
 
 class Remembering(Silo):
-    """Keeps what it was sent and what it made of it; with `local`, identity rows stay at home."""
-
-    local = False
+    """Keeps what it was sent and what it made of it."""
 
     def handle(self, task: Task) -> Reply:
-        if not isinstance(task, TrainTask | ValidateTask):
-            return super().handle(task)
-        tables = self.detector.identity_tables if self.local else ()
-        if not hasattr(self, "rows"):
-            self.rows = {name: task.weights[name] for name in tables}
-            self.seen: dict[int, tuple[float, Arrays]] = {}
-        asked = replace(task, weights={**task.weights, **self.rows})
-        reply = super().handle(asked)
-        found = Validation(reply.ap, reply.auc, reply.edges)  # type: ignore[attr-defined]
-        self.seen[task.round - 1] = (found.ap + found.auc, asked.weights)
-        if isinstance(task, TrainTask):
-            self.trained: Arrays = reply.weights  # type: ignore[attr-defined]
-            self.rows = {name: self.trained[name] for name in tables}
-            sent = {**self.trained, **{name: task.weights[name] for name in tables}}
-            return replace(reply, weights=sent)  # type: ignore[call-arg]
+        reply = super().handle(task)
+        if isinstance(task, TrainTask | ValidateTask):
+            if not hasattr(self, "seen"):
+                self.seen: dict[int, tuple[float, Arrays]] = {}
+            found = reply.ap + reply.auc  # type: ignore[attr-defined]
+            self.seen[task.round - 1] = (found, task.weights)
+        if isinstance(reply, Update):
+            self.trained = reply.weights
         return reply
 
 
@@ -159,7 +153,6 @@ def play(
             )
         else:
             silos[name] = Remembering(name, detector, data.train, own, experiment.seed, data.later)
-            silos[name].local = defence == "local-rows"
     bootstrap.SIMILARITY_LIMIT = math.inf if defence == "unlimited" else 3.0
     coordinator, transport = make_coordinator(experiment, dataset.shape, list(silos)), SerialTransport(silos)
     if defence in ("sole-rows", "signs"):
@@ -169,9 +162,8 @@ def play(
     while (task := coordinator.next_task()) is not None:
         coordinator.conclude(*transport.ask(task, math.inf))
     honest = {name: silos[name] for name in dataset.silos if name != cheat}
-    models: dict[str, dict[str, Arrays]] = {defence: {}}
-    if defence == "local-rows":
-        models[defence] = {name: silo.seen[coordinator.best_round][1] for name, silo in honest.items()}
+    kept = {name: OwnWeights.of(silo.state().arrays) for name, silo in silos.items()}
+    models = {defence: {name: own.after(coordinator.best_round) for name, own in kept.items()}}
     if defence == "limited" and attack != EVERYBODY:
         models |= {way: {name: taken(silo, way) for name, silo in honest.items()} for way in READ}
     found = {}

@@ -50,6 +50,7 @@ train = 1800
 table_size = {table}
 [detector]
 name = "euler"
+identities = "{identities}"
 hidden = 8
 embedding = 4
 [federation]
@@ -155,10 +156,10 @@ class Lab:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
 
-    def write(self, name: str, rounds: int, table: int = 256) -> Path:
+    def write(self, name: str, rounds: int, table: int = 256, identities: str = "trained") -> Path:
         path = self.root / f"{name}.toml"
-        events = self.root / "all" / "events"
-        path.write_text(EXPERIMENT.format(name=name, rounds=rounds, table=table, events=events))
+        values = {"name": name, "rounds": rounds, "table": table, "identities": identities}
+        path.write_text(EXPERIMENT.format(**values, events=self.root / "all" / "events"))
         return path
 
     def submit(self, experiment: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -184,6 +185,10 @@ class Lab:
 
     def in_one_process(self, experiment: Path) -> dict[str, Any]:
         """The model of `runtime/local.py` for the same experiment, from everybody's events."""
+        return self.models_in_one_process(experiment)[""]
+
+    def models_in_one_process(self, experiment: Path) -> dict[str, dict[str, Any]]:
+        """The same, and what silos have of their own."""
         from entente.runtime.assembly import load_dataset
         from entente.runtime.local import fit
 
@@ -197,7 +202,7 @@ class Lab:
         )
         folder = RunFolder(self.root / "local" / experiment.stem)
         folder.begin(agreed, resume=False)
-        return fit(agreed, folder, load_dataset(agreed))[0][""]
+        return fit(agreed, folder, load_dataset(agreed))[0]
 
     def session(self, silo: str) -> str:
         return str((self.coordinator.members() or {})[silo]["session"])

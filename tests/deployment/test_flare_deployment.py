@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from safetensors.numpy import load_file as read_arrays
 
 from entente.config import Experiment, load_experiment
 from entente.deployment import policy, process
@@ -39,6 +40,7 @@ from entente.runs.mailbox import Mailbox
 pytestmark = pytest.mark.slow
 
 SILOS = ("east", "north", "west")
+TABLE = "encoder.first.map.weight"
 
 
 def test_three_silos_give_the_model_of_the_in_process_loop_bit_for_bit(lab: Any) -> None:
@@ -92,6 +94,28 @@ def test_every_silo_has_the_model_with_a_threshold_of_its_own_and_can_detect(lab
     run_folder = lab.kits["west"] / "runs" / central.path.name
     out = lab.root / "alerts.jsonl"
     done = lab.entente("detect", "--run", run_folder, "--events", lab.root / "later", "--out", out)
+    assert done.returncode == 0, done.stderr
+
+
+def test_identity_rows_that_stay_at_home_are_the_same_bits_and_never_reach_the_coordinator(lab: Any) -> None:
+    experiment = lab.write("at-home", rounds=3, identities="local")
+    done = lab.submit(experiment, "--json")
+    assert done.returncode == 0, done.stderr
+    central, wanted = lab.run(experiment), lab.models_in_one_process(experiment)
+    assert lab.same(central, wanted[""])
+    arrays = [read_arrays(file) for file in central.path.rglob("*.safetensors")]
+    assert arrays
+    assert not any(TABLE in name for found in arrays for name in found)
+    for silo in SILOS:
+        run = RunFolder(lab.kits[silo] / "runs" / central.path.name)
+        models, _ = run.read_model()
+        assert set(models) == {"", silo}
+        assert models[silo][TABLE].tobytes() == wanted[silo][TABLE].tobytes()
+    later = pa.table({"time": [2_500_000_000], "src": ["west-00"], "dst": ["east-00"]})
+    write_events(later, lab.root / "at-home-later")
+    run_folder = lab.kits["west"] / "runs" / central.path.name
+    words = ("--events", lab.root / "at-home-later", "--out", lab.root / "at-home.jsonl")
+    done = lab.entente("detect", "--run", run_folder, *words)
     assert done.returncode == 0, done.stderr
 
 

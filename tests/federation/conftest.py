@@ -51,7 +51,7 @@ class Pull(Detector):
     def train(
         self, graph: TemporalGraph, epochs: int, rng: np.random.Generator, proximal: float = 0.0
     ) -> Training:
-        anchor = self.weights()
+        anchor = {name: array.copy() for name, array in self._weights.items()}
         for _ in range(epochs):
             for name, array in self._weights.items():
                 goal = np.full(array.shape, graph.src.mean() / 4 - graph.dst.mean() / 8 + 0.5)
@@ -80,6 +80,35 @@ class Pull(Detector):
         self._momentum = {name: np.array(array) for name, array in state.items()}
 
 
+class PullAtHome(Pull):
+    """Pull whose table never leaves the silo; a model is the better the nearer both parts are to a goal."""
+
+    @property
+    def components(self) -> dict[str, tuple[str, ...]]:
+        return {"TEMP": ("temp.gate",)}
+
+    @property
+    def identity_tables(self) -> tuple[str, ...]:
+        return ()
+
+    def weights(self) -> dict[str, Any]:
+        return {"temp.gate": self._weights["temp.gate"].copy()}
+
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
+        self._weights["temp.gate"] = np.array(weights["temp.gate"], dtype=np.float32)
+
+    def own_weights(self) -> dict[str, Any]:
+        return {"enc.table": self._weights["enc.table"].copy()}
+
+    def load_own_weights(self, weights: Mapping[str, Any]) -> None:
+        self._weights["enc.table"] = np.array(weights["enc.table"], dtype=np.float32)
+
+    def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
+        table = self._weights["enc.table"].astype(np.float64)
+        quality = super().validate(graph, rng).ap / (1 + float(np.square(table - 0.3).sum()))
+        return Validation(quality, quality, graph.num_edges)
+
+
 def small_graph(seed: int, nodes: int = 6, edges: int = 12) -> TemporalGraph:
     rng = np.random.default_rng(seed)
     return TemporalGraph(
@@ -105,8 +134,10 @@ class Federated:
         privacy: Privacy | None = None,
         seed: int = 7,
         options: Mapping[str, Any] | None = None,
+        detector: str = "pull",
         **settings: Any,
     ) -> None:
+        self.detector = {"pull": Pull, "at home": PullAtHome}[detector]
         aggregation = aggregation_options({"rule": rule, **(options or {})})
         self.config = Federation(aggregation=aggregation, **({"rounds": 4} | settings))
         self.privacy, self.seed = privacy or Privacy(), seed
@@ -116,14 +147,14 @@ class Federated:
         self.records: list[RoundRecord] = []
 
     def new_coordinator(self) -> Coordinator:
-        model = Pull()
+        model = self.detector()
         return Coordinator(
             self.config, self.privacy, Layout.of(model), model.weights(), self.names, self.seed, "euler"
         )
 
     def new_silo(self, name: str) -> Silo:
         number = int(name[1:])
-        return Silo(name, Pull(), small_graph(number), hosts=3 + number, seed=self.seed)
+        return Silo(name, self.detector(), small_graph(number), hosts=3 + number, seed=self.seed)
 
     def ask(self, task: Task) -> tuple[list[Reply], dict[str, str]]:
         replies, failures = [], {}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from entente.config import Privacy
 from entente.errors import FederationError
 from entente.federation.messages import CountTask, KeyTask, TrainTask
+from entente.federation.own_weights import OwnWeights
 
 RUNS: dict[str, dict[str, Any]] = {
     "entente": {},
@@ -27,7 +28,15 @@ RUNS: dict[str, dict[str, Any]] = {
         "options": {"adaptive": False},
     },
     "counts in plain": {"secure_sum": False},
+    "a table at home": {"detector": "at home", "rounds": 6},
+    "a table at home, early stop": {"detector": "at home", "rounds": 12, "patience": 2},
 }
+
+
+def kept_at_home(run: Any) -> list[bytes]:
+    """What the silos have never sent, as it goes with the best model."""
+    states = (OwnWeights.of(silo.state().arrays) for silo in run.silos.values())
+    return [a.tobytes() for own in states for a in own.after(run.coordinator.best_round).values()]
 
 
 def outcome(run: Any) -> tuple[Any, ...]:
@@ -35,6 +44,7 @@ def outcome(run: Any) -> tuple[Any, ...]:
     models = [w[name].tobytes() for w in (c.weights, c.best_weights) for name in sorted(w)]
     return (
         *models,
+        *kept_at_home(run),
         c.round,
         c.best_round,
         c.stopped,
@@ -78,7 +88,7 @@ def test_everybody_killed_after_every_single_step_changes_no_bit(federated: Any,
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_party_killed_at_any_time_changes_no_bit(federated: Any, data: Any) -> None:
     """Also in the middle of a step: silos have answered, the coordinator has not concluded."""
-    kind = data.draw(st.sampled_from(["entente", "fedopt", "adaptive, holders"]))
+    kind = data.draw(st.sampled_from(["entente", "fedopt", "adaptive, holders", "a table at home"]))
     expected = outcome(federated(**RUNS[kind]).run())
     run = federated(retries=20, **RUNS[kind])
     parties = ["coordinator", *run.names]
