@@ -53,7 +53,8 @@ def test_a_detector_that_sends_all_it_trains_has_none_in_its_state(federated: An
 
 
 def test_a_table_at_home_is_in_no_message_and_in_no_state_of_the_coordinator(federated: Any) -> None:
-    run, sent = federated(detector="at home"), set()
+    run = federated(detector="at home")
+    sent: set[str] = set()
 
     def listen(task: Any, replies: list[Any]) -> list[Any]:
         for message in (task, *replies):
@@ -121,7 +122,15 @@ def test_a_state_without_the_rows_is_refused_by_name(graph: TemporalGraph) -> No
 
 def test_a_best_round_that_is_still_to_come_is_refused(graph: TemporalGraph) -> None:
     silo = euler(graph)
-    limits = {"rounds": 5, "epochs": 5, "proximal": 0.0, "seed": 0, "max_hosts": 9, "sums": 1, "totals": 1}
+    limits: dict[str, Any] = {
+        "rounds": 5,
+        "epochs": 5,
+        "proximal": 0.0,
+        "seed": 0,
+        "max_hosts": 9,
+        "sums": 1,
+        "totals": 1,
+    }
     agreed = Agreement(silos=("a",), secure_sum=False, fewest=1, sketch=None, share=False, **limits)
     with pytest.raises(RefusedError, match="best is 2, agreed were 0 to 1"):
         AgreedSilo(silo, agreed).handle(TrainTask(1, round=2, best=2))
