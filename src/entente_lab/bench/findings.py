@@ -15,6 +15,8 @@ from entente_lab.bench.tables import distinct, figure, interval, summary, versus
 
 K = 4
 SKETCH = EntenteSettings().c1
+ABLATED = "euler-mlp"
+"""The detector that `bench ablation` changes."""
 
 
 def euler_parts(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
@@ -34,7 +36,9 @@ def findings(rows: Sequence[Row], ablation: Sequence[Row]) -> list[Block]:
     blocks: list[Block] = []
     for name, part in euler_parts(rows):
         dataset = str(distinct(part, "dataset")[0])
-        blocks += [Heading(f"Why, on {name}", 3), *_about(part), *_steps(ablation, dataset)]
+        blocks += [Heading(f"Why, on {name}", 3), *_about(part)]
+        if distinct(part, "detector") == [ABLATED]:
+            blocks += _steps(ablation, dataset)
     return blocks
 
 
