@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 
 from entente.config import Experiment
+from entente.detectors.behaviour.base_model import base_weights
 from entente.detectors.behaviour.features import COLUMN
 from entente.errors import UsageError
 from entente.runs.folder import RunFolder
-from entente.runtime.assembly import load_dataset
+from entente.runtime.assembly import load_dataset, trained_detector
+from entente.runtime.evaluation import evaluate_models
 from entente.runtime.local import train
 from entente_lab.attacks import Attack, attackers
 from entente_lab.bench.behaviour import plan
-from entente_lab.bench.behaviour.methods import FAMILIES, PARTS
+from entente_lab.bench.behaviour.figures import figures
+from entente_lab.bench.behaviour.injection import recipe_of
+from entente_lab.bench.behaviour.methods import FAMILIES, INJECTION, PARTS
 from entente_lab.bench.behaviour.page import draw
 from entente_lab.bench.behaviour.shared import content, shared_work, without_features
 from entente_lab.bench.behaviour.suite import chosen_cheats, fit_silently, measure_pool, measure_suite
@@ -57,6 +61,21 @@ def test_a_cell_has_the_bits_of_entente_train(
         assert outcome[rule]["values"]["ap"] == run.metrics.baselines[rule].ap
 
 
+def test_the_base_model_alone_is_the_detector_before_its_first_round(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    found = measure_suite(experiment, {"part": "clean", "methods": ["base model alone"]}, tmp_path)
+    dataset = load_dataset(experiment)
+    model = {"": base_weights()}
+    detectors = {name: trained_detector(experiment, dataset.shape, model, name) for name in dataset.silos}
+    outcome = found["methods"]["base model alone"]
+    assert (
+        outcome["values"]["ap"]
+        == figures(evaluate_models(dataset, detectors, experiment.detection))["values"]["ap"]
+    )
+    assert (outcome["values"]["rounds"], outcome["values"]["bytes_up"]) == (0, 0)
+
+
 def test_cheats_are_those_of_entente_train(experiment: Experiment, tmp_path: Path) -> None:
     dataset = load_dataset(experiment)
     cheats = chosen_cheats(dataset, 1)
@@ -76,6 +95,20 @@ def test_examples_are_drawn_once_for_all_methods(experiment: Experiment) -> None
         fit_silently(change(experiment, {"federation.aggregation.rule": "fedavg"}), dataset)
     assert made == told.made == 2 * len(dataset.silos)  # training and validation of each silo
     assert told.reused == made  # and each silo asked once, not in every round
+
+
+@pytest.mark.parametrize("dimension", ["targets: uniform", "pace: within two hours", "sessions: none"])
+def test_a_dimension_that_is_taken_away_is_not_served_the_examples_of_all_campaigns(
+    dimension: str, experiment: Experiment
+) -> None:
+    dataset = load_dataset(experiment)
+    with shared_work() as told:
+        whole, _, _ = fit_silently(experiment, dataset)
+        made = told.made
+        with recipe_of(INJECTION[dimension]):
+            narrowed, _, _ = fit_silently(experiment, dataset)
+    assert told.made == 2 * made
+    assert model_digest(narrowed) != model_digest(whole)
 
 
 def test_the_key_of_shared_work_is_its_content() -> None:

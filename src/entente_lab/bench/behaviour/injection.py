@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,21 +15,27 @@ from entente.detectors.behaviour.injection.campaigns import Campaigns, Recipe
 from entente_lab.bench.behaviour.shared import replaced
 
 
+@dataclass(frozen=True, slots=True)
+class Narrowed(Recipe):
+    """A recipe that names what is changed in the drawing itself: examples are shared by their recipe."""
+
+    targets: str = ""
+    """`uniform`: every target is drawn among all hosts."""
+    pace: float | None = None
+    """No quick campaign lasts longer than so many hours."""
+
+
 @contextmanager
 def recipe_of(changes: Mapping[str, Any]) -> Iterator[None]:
-    """While the block runs, campaigns are drawn with these changes.
-
-    Besides the recipe's own fields: `targets = "uniform"` draws every target among all hosts, and `pace`
-    lets no quick campaign last longer than so many hours.
-    """
-    own = dict(changes)
-    targets, pace = own.pop("targets", None), own.pop("pace", None)
+    """While the block runs, campaigns are drawn with these changes: fields of `Narrowed`."""
+    narrowed = partial(Narrowed, **changes)
+    recipe = narrowed()
     with ExitStack() as stack:
-        stack.enter_context(replaced(detector, "Recipe", partial(Recipe, **own)))
-        if targets == "uniform":
+        stack.enter_context(replaced(detector, "Recipe", narrowed))
+        if recipe.targets == "uniform":
             stack.enter_context(replaced(Campaigns, "_target", _any_host))
-        if pace is not None:
-            stack.enter_context(replaced(Campaigns, "_moments", _hurried(pace)))
+        if recipe.pace is not None:
+            stack.enter_context(replaced(Campaigns, "_moments", _hurried(recipe.pace)))
         yield
 
 

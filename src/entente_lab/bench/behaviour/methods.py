@@ -29,6 +29,8 @@ class Line:
     """Changes to the campaigns that are injected."""
     within: float = 0.0
     """Take the last round whose validation is within this share of the best, instead of the best."""
+    trained: bool = True
+    """Otherwise the base model scores alone."""
 
 
 def _rule(name: str, **more: Any) -> dict[str, Any]:
@@ -47,6 +49,7 @@ NO_BASE = {"detector.base": False, "detector.lr": 0.003}
 """What is trained alone decides; ablations are of this: the base model knows all features and campaigns."""
 CLEAN = {name: Line(changes) for name, changes in RULES.items()} | {
     "local-only": Line({"mode": "local-only"}),
+    "base model alone": Line(trained=False),
     "no base model": Line(NO_BASE),
     "no base model, local-only": Line(NO_BASE | {"mode": "local-only"}),
 }
@@ -68,7 +71,7 @@ CHEATS = {
 }
 
 CLIP = 1.0
-SIGMAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+SIGMAS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
 NOISE = {
     f"fedavg, sigma {sigma:g}": Line(
         _rule("fedavg") | {"privacy.mechanism": "central", "privacy.sigma": sigma, "privacy.clip": CLIP}

@@ -11,6 +11,7 @@ from typing import Any
 
 from entente.artifacts import Arrays, read_json, write_json
 from entente.config import Experiment
+from entente.detectors.behaviour.base_model import base_weights
 from entente.detectors.behaviour.features import FEATURES
 from entente.federation.coordinator import Coordinator
 from entente.federation.messages import TrainTask, ValidateTask
@@ -68,7 +69,7 @@ def measure_pool(experiment: Experiment, options: Mapping[str, Any], work: Path)
     """All data in one place, once for every K of `options["ks"]`: only what silos see of it differs."""
     dataset = load_dataset(experiment)
     began = time.process_time()
-    evaluation, about, model = _run(experiment, dataset, HONEST)
+    evaluation, about, model = _run(experiment, dataset, HONEST, Line())
     seconds = time.process_time() - began
     whole, methods = evaluation.overall(), {}
     for k in options["ks"]:
@@ -114,7 +115,7 @@ def _trained(experiment: Experiment, dataset: Dataset, line: Line) -> dict[str, 
     if cheats:
         participants = attackers(Attack(**{**line.attack, "silos": cheats}))
     with _changed(line):
-        evaluation, about, model = _run(experiment, dataset, participants, line.within)
+        evaluation, about, model = _run(experiment, dataset, participants, line)
     if cheats:
         evaluation = honest_part(evaluation, cheats)
     outcome = figures(evaluation)
@@ -147,10 +148,13 @@ def _changed(line: Line) -> Iterator[None]:
 
 
 def _run(
-    experiment: Experiment, dataset: Dataset, participants: Participants, within: float = 0.0
+    experiment: Experiment, dataset: Dataset, participants: Participants, line: Line
 ) -> tuple[Evaluation, dict[str, Any], str | None]:
     """Train and score: the evaluation, figures about the training, and the model's digest."""
-    models, training, rounds = fit_silently(experiment, dataset, participants, within)
+    if line.trained:
+        models, training, rounds = fit_silently(experiment, dataset, participants, line.within)
+    else:
+        models, training, rounds = {"": base_weights()}, {}, []
     detectors = {name: trained_detector(experiment, dataset.shape, models, name) for name in dataset.silos}
     evaluation = evaluate_models(dataset, detectors, experiment.detection)
     privacy = training[""].privacy if "" in training else None
