@@ -67,8 +67,9 @@ def test_campaigns_are_small_and_large_quick_and_slow(graph: Any) -> None:
     assert 0.1 < np.mean(np.array(sources) > 1) < 0.9
 
 
-def test_a_recipe_without_slow_chains_and_pivots_has_one_source_per_campaign(graph: Any) -> None:
-    recipe = Recipe(slow=0.0, pivots=(0.0,))
+@pytest.mark.parametrize("more", [{"slow": 0.0}, {"slow_pivots": (0.0, 0.0)}], ids=["quick", "both"])
+def test_a_recipe_without_pivots_has_one_source_per_campaign(more: dict[str, Any], graph: Any) -> None:
+    recipe = Recipe(pivots=(0.0,), **more)
     replica = Injector(graph, 48, recipe).draw(np.random.default_rng(1))
     for number in range(1, int(replica.campaign.max()) + 1):
         assert len(np.unique(replica.graph.src[replica.campaign == number])) <= 1

@@ -18,7 +18,7 @@ from entente_lab.attacks import Attack, attackers
 from entente_lab.bench.behaviour import plan
 from entente_lab.bench.behaviour.figures import figures
 from entente_lab.bench.behaviour.injection import recipe_of
-from entente_lab.bench.behaviour.methods import FAMILIES, INJECTION, PARTS
+from entente_lab.bench.behaviour.methods import FAMILIES, INJECTION, PARTS, reference
 from entente_lab.bench.behaviour.page import draw
 from entente_lab.bench.behaviour.shared import content, shared_work, without_features
 from entente_lab.bench.behaviour.suite import chosen_cheats, fit_silently, measure_pool, measure_suite
@@ -97,7 +97,9 @@ def test_examples_are_drawn_once_for_all_methods(experiment: Experiment) -> None
     assert told.reused == made  # and each silo asked once, not in every round
 
 
-@pytest.mark.parametrize("dimension", ["targets: uniform", "pace: within two hours", "sessions: none"])
+@pytest.mark.parametrize(
+    "dimension", ["targets: uniform", "pace of quick ones: within two hours", "sessions: none"]
+)
 def test_a_dimension_that_is_taken_away_is_not_served_the_examples_of_all_campaigns(
     dimension: str, experiment: Experiment
 ) -> None:
@@ -137,6 +139,25 @@ def test_pooled_figures_are_given_for_every_k(experiment: Experiment, tmp_path: 
     ]
     assert len(found["per_silo"]) == 2
     assert found["values"]["silo_worst"] <= found["values"]["silo_mean"]
+
+
+def test_an_attack_is_compared_with_the_same_rule_and_silos_where_nobody_cheats(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    for part, lines in PARTS.items():
+        for name in lines:
+            assert reference(part, name) in lines, name
+    for name, line in PARTS["cheats"].items():
+        own = PARTS["cheats"][reference("cheats", name)]
+        assert (own.changes, own.cheats, own.attack) == (line.changes, line.cheats, {})
+    assert reference("noise", "no base model, sigma 3") == "no base model, no noise"
+    methods = ["entente, nobody x 1"]
+    found = measure_suite(experiment, {"part": "cheats", "methods": methods}, tmp_path)["methods"][methods[0]]
+    whole = measure_suite(experiment, {"part": "clean", "methods": ["entente"]}, tmp_path / "clean")[
+        "methods"
+    ]
+    assert found["model"] == whole["entente"]["model"]
+    assert set(found["per_silo"]) == set(whole["entente"]["per_silo"]) - set(found["cheats"])
 
 
 def test_a_stopped_cell_goes_on_after_its_last_method(experiment: Experiment, tmp_path: Path) -> None:

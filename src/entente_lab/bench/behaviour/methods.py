@@ -23,6 +23,7 @@ class Line:
     attack: Mapping[str, Any] = field(default_factory=dict)
     """The attack's settings; `cheats` says how many silos."""
     cheats: int = 0
+    """So many silos are left out of the figures, and cheat where there is an attack."""
     without: str = ""
     """Family of features that the network does not see."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
@@ -63,20 +64,32 @@ ATTACKS: Mapping[str, Mapping[str, Any]] = {
     "label-flip": {"name": "label-flip"},
 }
 DEFENDERS = (MAIN, "fedavg", "median")
+NOBODY = "nobody"
 CHEATS = {
     f"{rule}, {attack} x {count}": Line(RULES[rule], settings, count)
     for count in (1, 2)
-    for attack, settings in ATTACKS.items()
+    for attack, settings in {NOBODY: {}, **ATTACKS}.items()
     for rule in DEFENDERS
 }
+"""`nobody x 2`: no silo cheats, and the two that would are left out of the figures as they are elsewhere."""
 
 CLIP = 1.0
 SIGMAS = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
+NO_NOISE = "no noise"
 NOISE = {
-    f"fedavg, sigma {sigma:g}": Line(
-        _rule("fedavg") | {"privacy.mechanism": "central", "privacy.sigma": sigma, "privacy.clip": CLIP}
-    )
-    for sigma in SIGMAS
+    f"{name}, {noise}": Line(_rule("fedavg") | base | settings)
+    for name, base in (("fedavg", {}), ("no base model", NO_BASE))
+    for noise, settings in {
+        NO_NOISE: {},
+        **{
+            f"sigma {sigma:g}": {
+                "privacy.mechanism": "central",
+                "privacy.sigma": sigma,
+                "privacy.clip": CLIP,
+            }
+            for sigma in SIGMAS
+        },
+    }.items()
 }
 
 FAMILIES = tuple(dict.fromkeys(feature.family for feature in FEATURES))
@@ -88,13 +101,13 @@ INJECTION: Mapping[str, Mapping[str, Any]] = {
     "all campaigns": {},
     "size: at most 20 contacts": {"largest": 20},
     "sessions: none": {"sessions": 0.0},
-    "pivots: none": {"pivots": (0.0,)},
+    "pivots: none": {"pivots": (0.0,), "slow_pivots": (0.0, 0.0)},
     "slow chains: none": {"slow": 0.0},
     "slow chains: only": {"quick": 0.0},
-    "awake: never": {"awake": 0.0},
-    "repeats: none": {"repeats": 0.0},
+    "awake: never": {"awake": 0.0, "slow_awake": 0.0},
+    "repeats: none": {"repeats": 0.0, "slow_repeats": 0.0},
     "targets: uniform": {"targets": "uniform"},
-    "pace: within two hours": {"pace": 2.0},
+    "pace of quick ones: within two hours": {"pace": 2.0},
     "accounts: each host's own": {"accounts": (1.0, 0.0, 0.0)},
     "failures: none": {"failing": 0.0},
     "benign work: none": {"work": False},
@@ -116,6 +129,17 @@ SIMILARITY = {
     ),
 }
 """Forms of J and r that keep the bound, and another choice of the round."""
+
+
+def reference(part: str, method: str) -> str:
+    """The line that a line of a part is compared with: for an attack or noise, itself without it."""
+    if part == "cheats":
+        rule, _, attack = method.partition(", ")
+        return f"{rule}, {NOBODY} x {attack.rpartition(' ')[2]}"
+    if part == "noise":
+        return f"{method.partition(', ')[0]}, {NO_NOISE}"
+    return next(iter(PARTS[part]))
+
 
 PARTS: Mapping[str, Mapping[str, Line]] = {
     "clean": CLEAN,

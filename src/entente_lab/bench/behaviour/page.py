@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from entente_lab.bench.behaviour.methods import BASELINES, MAIN, PARTS, POOLED
+from entente_lab.bench.behaviour.methods import BASELINES, PARTS, POOLED, reference
 from entente_lab.bench.cells import Row
 from entente_lab.bench.document import Block, Command, Document, Entry, Figure, Heading, Paragraph, Table
 from entente_lab.bench.plots import bars, lines
@@ -23,7 +23,9 @@ COLUMNS = {
     "ap_lift": "AP ÷ prevalence",
     "precision_at_half_recall": "precision at half recall",
     "false_per_day_at_half_recall": "false a day there",
+    "best_round": "round chosen",
 }
+DIGITS = {"ap_lift": 0, "false_per_day_at_half_recall": 1, "epsilon": 1, "best_round": 1}
 DRAWN = ("entente", "fedavg", "fedavg-n", "median", "local-only", "pooled", "evidence-young")
 WORDS = {
     "clean": "All methods, nobody cheats",
@@ -42,7 +44,8 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
             "another replay, and the seed of its training. Mean ± half of the 95 % interval of the mean; "
             "differences are paired over seeds. At ten alerts a day and silo: the share of the attack's "
             "edges that are raised, and of those that an incident holds (raised, or of a source that acted "
-            "in, or was reached by, a raised incident within 12 hours before)."
+            "in, or was reached by, a raised incident within 12 hours before). Round chosen: the mean over "
+            "seeds of the round whose model is taken; round 0 is the base model as it was shipped."
         ),
         Command(str(facts["command"])),
     ]
@@ -95,17 +98,19 @@ def _silos(facts: Mapping[str, Any], dataset: str, k: int) -> str:
 
 
 def table(rows: Sequence[Row], part: str, k: int, silos: str) -> Table:
-    """The methods of one part for one K; differences are those of the first line, where there is one."""
+    """The methods of one part for one K, each with the line that it is compared with minus itself."""
     order = (*PARTS[part], POOLED, *BASELINES)
     methods = sorted(distinct(rows, "method"), key=lambda name: order.index(name) if name in order else -1)
     shown = {name: title for name, title in COLUMNS.items() if _known(rows, name)}
     if part == "noise":
         shown = {"epsilon": "ε", **shown}
     same = twins(rows, "method")
-    main = MAIN if MAIN in methods else methods[0]
+    marked = (
+        "better" if part in ("cheats", "noise") else "worse"
+    )  # than its line: harm done, or Entente's lag
     body = []
     for method in methods:
-        own = where(rows, method=method)
+        own, main = where(rows, method=method), reference(part, method)
         entries = [Entry(f"{method} = {same[method]}" if method in same else method)]
         entries += [
             Entry(spread(summary(own, name), [figure(r, name) for _, r in own], name)) for name in shown
@@ -113,11 +118,12 @@ def table(rows: Sequence[Row], part: str, k: int, silos: str) -> Table:
         for name in ("ap", "silo_worst"):
             compared = versus(rows, {"method": main}, {"method": method}, name)
             text = "" if method == main or compared.difference is None else _difference(compared)
-            entries.append(Entry(text, "bad" if text and compared.verdict == "worse" else ""))
+            entries.append(Entry(text, "bad" if text and compared.verdict == marked else ""))
         body.append(entries)
-    seeds = len(by_seed(where(rows, method=main), "ap"))
+    first = {"cheats": "nobody cheats", "noise": "no noise"}.get(part, reference(part, methods[0]))
+    seeds = len(by_seed(where(rows, method=methods[0]), "ap"))
     return Table(
-        ("method", *shown.values(), f"{main} − it, AP", f"{main} − it, worst silo"),
+        ("method", *shown.values(), f"{first} − it, AP", f"{first} − it, worst silo"),
         body,
         caption=f"K = {k}, {silos}, {seeds} seeds",
     )
@@ -131,7 +137,7 @@ def spread(found: Summary, values: Sequence[float | None], name: str) -> str:
     """Mean with its interval, in the digits that the figure deserves."""
     if found.mean is None:
         return "–"
-    digits = 0 if name in ("ap_lift",) else 1 if name in ("false_per_day_at_half_recall", "epsilon") else 3
+    digits = DIGITS.get(name, 3)
     known = [value for value in values if value is not None]
     text = f"{found.mean:.{digits}f}"
     if len(known) > 1 and name in ("ap", "recall_at_10", "silo_mean", "silo_worst", "per_source_window_ap"):

@@ -112,7 +112,7 @@ def _trained(experiment: Experiment, dataset: Dataset, line: Line) -> dict[str, 
     experiment = change(experiment, line.changes)
     cheats = chosen_cheats(dataset, line.cheats)
     participants = HONEST
-    if cheats:
+    if cheats and line.attack:
         participants = attackers(Attack(**{**line.attack, "silos": cheats}))
     with _changed(line):
         evaluation, about, model = _run(experiment, dataset, participants, line)

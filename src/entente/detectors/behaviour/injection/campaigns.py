@@ -26,7 +26,7 @@ class Recipe:
     quick: float = 0.6
     """Share of quick campaigns: size logU(2, `largest`), length logU(half an hour, the whole span)."""
     slow: float = 0.4
-    """Share of slow chains: 3 to 59 contacts, mean gap logU(1 h, 12 h), moving on with U(.1, .5)."""
+    """Share of slow chains: 3 to 59 contacts, mean gap logU(1 h, 12 h)."""
     largest: int = 200
     """Most contacts of a quick campaign; never more than half of the hosts."""
     hosts_per_campaign: float = 20.0
@@ -36,19 +36,25 @@ class Recipe:
     """... but at least and at most so many in one replica."""
     pivots: tuple[float, ...] = (0.0, 0.05, 0.2)
     """Chance that a quick campaign goes on from the host it has just reached."""
+    slow_pivots: tuple[float, float] = (0.1, 0.5)
+    """The same of a slow chain, U of these; one contact in ten that stays goes back to a host held before."""
     repeats: float = 0.4
-    """Up to this share of a campaign's contacts is made again later."""
+    """Up to this share of a quick campaign's contacts is made again later."""
+    slow_repeats: float = 0.35
+    """The same of a slow chain."""
     sessions: float = 0.5
     """Share of quick campaigns whose contacts come in sessions."""
     awake: float = 0.5
-    """Share of campaigns that act only in windows in which the first held host is active."""
+    """Share of quick campaigns that act only in windows in which the first held host is active."""
+    slow_awake: float = 0.4
+    """The same of slow chains."""
     accounts: tuple[float, float, float] = (0.4, 0.3, 0.2)
     """Shares of campaigns under each host's own account, under that of the first host, under a stolen one;
     the rest uses one that nobody has met."""
     failing: float = 0.4
     """Share of campaigns some of whose contacts fail first: up to half of them."""
     work: bool = True
-    """Whether benign work that looks like a campaign is drawn too (`work.py`)."""
+    """Whether benign work that looks like a campaign, and visiting accounts, are drawn too (`work.py`)."""
 
 
 class Campaigns:
@@ -83,7 +89,7 @@ class Campaigns:
         return _again(rng, window[: len(src)], src, dst, rng.uniform(0, recipe.repeats), begin + length)
 
     def _slow(self, rng: np.random.Generator) -> Contacts:
-        history = self.history
+        recipe, history = self.recipe, self.history
         windows = history.graph.num_windows
         source = self._foothold(rng)
         size = int(rng.integers(3, 60))
@@ -92,10 +98,10 @@ class Campaigns:
         moment = begin + np.cumsum(rng.exponential(gap, size)) - gap
         window = np.floor(moment).astype(np.int64)
         window = np.maximum(window[window < windows], history.first)
-        if rng.random() < 0.4:
+        if rng.random() < recipe.slow_awake:
             window = np.unique(history.when_awake(source, window))
-        src, dst = self._contacts(rng, source, len(window), rng.uniform(0.1, 0.5), 0.1)
-        return _again(rng, window[: len(src)], src, dst, rng.uniform(0, 0.35), windows)
+        src, dst = self._contacts(rng, source, len(window), rng.uniform(*recipe.slow_pivots), 0.1)
+        return _again(rng, window[: len(src)], src, dst, rng.uniform(0, recipe.slow_repeats), windows)
 
     # ---- who, when, whom -------------------------------------------------------------------
 

@@ -97,7 +97,8 @@ class Injector:
 
     def _users(self, column: Frequent, drawn: list[Ints], rng: np.random.Generator) -> Frequent:
         own = column.top.astype(np.int64)
-        own[:, 0] = visitors(rng, self.history, own[:, 0])
+        if self.recipe.work:
+            own[:, 0] = visitors(rng, self.history, own[:, 0])
         account = np.concatenate([np.zeros(0, dtype=np.int64), *drawn])
         stranger = len(column.values)
         account = np.where(account == STRANGER, stranger, account)
