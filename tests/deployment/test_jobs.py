@@ -27,13 +27,14 @@ from entente.deployment.run_job import run_job
 from entente.deployment.settings import parse_federation
 from entente.deployment.site import RunState, Site
 from entente.deployment.status import status
-from entente.deployment.submit import gather, submit
+from entente.deployment.submit import Submission, follow, gather, submit
 from entente.deployment.transport import JobTransport
 from entente.deployment.wire import decode, encode, size
 from entente.detectors.base import GraphShape
 from entente.errors import RefusedError, StorageError, UsageError
 from entente.federation.coordinator import Coordinator
 from entente.federation.messages import KeyTask, Reply, Task, TrainTask, Update, ValidateTask, pack
+from entente.federation.records import RoundRecord
 from entente.federation.silo import Silo
 from entente.graphs.identity import KeyedHash
 from entente.graphs.temporal import TemporalGraph
@@ -456,3 +457,19 @@ def test_what_a_site_writes_is_private(site: Site, monkeypatch: pytest.MonkeyPat
     names = {"hosts.txt", "runs", "console.log", "site.pid", "audit.jsonl", "site.json"}
     assert {path.name for path in written} >= names
     assert [path.name for path in written if path.stat().st_mode & 0o077] == []
+
+
+# ---- following a run -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("former", [0, 1])
+def test_rounds_that_end_before_the_run_is_followed_are_told(former: int, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    for number in (1, 2, 3):
+        record = RoundRecord(kind="train", id=number, round=number, attempt=1, validation=None, silos={})
+        run.append_round(record)
+    RunState(run.path).write("done", job="new")
+    told: list[int] = []
+    site: Any = None
+    follow(site, Submission("new", run, "old", 1.0, former), lambda record: told.append(record.round))
+    assert told == [1, 2, 3][former:]

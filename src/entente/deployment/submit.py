@@ -58,6 +58,7 @@ class Submission:
     run: RunFolder
     former: str | None  # the job that a resumed run ended with
     connect_timeout: float
+    rounds: int = 0  # that were recorded before
 
     @property
     def state(self) -> RunState:
@@ -87,6 +88,7 @@ def submit(
         raise UsageError(f"there is nothing to resume for {folder.path.name}", where=site.path / "runs")
     if phase == "done":
         raise UsageError("this run is complete", where=folder.path)
+    recorded = len(folder.rounds())
     gather(site, tell)
     with tempfile.TemporaryDirectory(prefix="entente-") as scratch:
         job = write_job(Path(scratch), experiment, site.kit.federation)
@@ -96,7 +98,7 @@ def submit(
         with session(site, connect_timeout, tell) as flare:
             identifier = str(flare.submit_job(str(job)))
     site.audit.append("job-submitted", job=identifier, run=folder.path.name, resume=resume)
-    return Submission(identifier, folder, before.get("job"), connect_timeout)
+    return Submission(identifier, folder, before.get("job"), connect_timeout, recorded)
 
 
 def submit_relay(
@@ -165,7 +167,7 @@ def gather(site: Site, tell: Tell = silent) -> None:
 
 def follow(site: Site, submission: Submission, watch: Watcher | None = None) -> dict[str, Any]:
     """Watch the run until it ends; FederationError if it stops, DeploymentError if it is refused."""
-    told, asked = len(submission.run.rounds()), time.monotonic()
+    told, asked = submission.rounds, time.monotonic()
     while True:
         table = submission.state.read()
         records = submission.run.rounds()
