@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from entente.errors import ConfigError
 from entente.service.outputs.base import Unreachable
@@ -107,6 +114,93 @@ def test_a_syslog_server_that_hangs_up_gets_the_batch_again() -> None:
     assert b"CEF:0" in b"".join(received)
     output.close()
     listener.close()
+
+
+# ---- syslog over TLS -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for localhost that signs itself, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_batch_after_batch_goes_over_one_tls_connection_and_each_arrives_once(
+    certificate: tuple[Path, Path],
+) -> None:
+    cert, key = certificate
+    receiver = SyslogSource(
+        SyslogSourceOptions(port=0, protocol="tls", certificate=cert, key=key), "sources.syslog"
+    )
+    options = SyslogOptions(host="localhost", port=receiver.port, ca=cert, format="jsonl", timeout=60)
+    output = Syslog(options, "outputs.syslog")
+    found = []
+    for number in range(3):  # the server's session tickets lie unread when the second batch is sent
+        assert output.deliver([alert(number)], "").taken == 1
+        found += lines_of(receiver, 1)
+    assert [json.loads(line)["id"] for line in found] == [alert(n).id for n in range(3)]
+    receiver.close()
+
+    def refused() -> bool:
+        try:
+            output.deliver([alert(3)], "")
+        except Unreachable:
+            return True
+        return False
+
+    eventually(refused)
+    output.close()
+
+
+def test_a_server_that_its_certificate_does_not_name_gets_nothing(certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    receiver = SyslogSource(
+        SyslogSourceOptions(port=0, protocol="tls", certificate=cert, key=key), "sources.syslog"
+    )
+    for options in (
+        SyslogOptions(host="127.0.0.1", port=receiver.port, ca=cert),  # not the name in it
+        SyslogOptions(host="localhost", port=receiver.port),  # not signed by anybody known
+    ):
+        with pytest.raises(Unreachable, match="certificate"):
+            Syslog(options, "outputs.syslog").deliver([alert(1)], "")
+    receiver.close()
+
+
+def test_senders_without_tls_or_without_a_certificate_are_not_heard(certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    options = SyslogSourceOptions(port=0, protocol="tls", certificate=cert, key=key, ca=cert)
+    receiver = SyslogSource(options, "sources.syslog")
+    context = ssl.create_default_context(cafile=str(cert))
+    plain = socket.create_connection(("localhost", receiver.port))
+    plain.sendall(b"<13>1 - - - - - - plain\n")
+    with suppress(OSError), socket.create_connection(("localhost", receiver.port)) as peer:
+        context.wrap_socket(peer, server_hostname="localhost").sendall(b"<13>1 - - - - - - unknown\n")
+    context.load_cert_chain(cert, key)
+    with (
+        socket.create_connection(("localhost", receiver.port)) as peer,
+        context.wrap_socket(peer, server_hostname="localhost") as known,
+    ):
+        known.sendall(b"<13>1 - - - - - - known\n")
+        assert lines_of(receiver, 1) == ["known"]
+    plain.close()
+    receiver.close()
 
 
 # ---- Kafka, on librdkafka's own mock cluster -----------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import ssl
 from collections.abc import Sequence
@@ -98,11 +97,15 @@ class Syslog(Output):
 
 
 def _closed(connection: socket.socket) -> bool:
-    """Whether the other side has hung up; a syslog server has nothing else to say."""
-    ready, _, _ = select.select([connection], [], [], 0)
-    if not ready:
-        return False
+    """Whether the other side has hung up. What it says is thrown away: a syslog server has nothing to say,
+    but one over TLS sends session tickets, after which there is nothing to read."""
+    limit = connection.gettimeout()
+    connection.settimeout(0)
     try:
-        return not connection.recv(4096)
-    except ssl.SSLWantReadError:
+        while connection.recv(4096):
+            pass
+    except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
         return False
+    finally:
+        connection.settimeout(limit)
+    return True
