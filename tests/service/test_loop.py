@@ -281,13 +281,51 @@ def test_killed_anywhere_the_service_goes_on_as_if_nothing_had_happened(
     assert world.count("SELECT count(*) FROM outbox") == 7
 
 
-def test_reading_stops_while_too_much_waits(tmp_path: Path) -> None:
+def test_a_window_of_more_events_than_may_wait_is_read_to_its_end_and_said(tmp_path: Path) -> None:
     world = World(tmp_path, pending=1000)
-    world.write(*(START + n / 100 for n in range(3000)))
-    world.engine.step()
-    world.write(*(START + 30 + n / 100 for n in range(3000)))
-    world.engine.step()
+    world.write(*(START + n / 10 for n in range(1500)))
+    world.drain()
+    world.write(*(START + 150 + n / 10 for n in range(1500)))
+    world.drain()
     assert world.engine.pending.rows == 3000
+    (problem,) = world.engine.problems()
+    assert "zeek" in problem
+    assert "3,000" in problem
+    world.write(*(START + 700 + 10 * n for n in range(100)))
+    world.drain()
+    assert START * 1_000_000 in world.scorer.windows
+    assert len(world.scorer.seen) + world.engine.pending.rows == 3100
+    assert world.engine.problems() == ()
+
+
+def test_a_source_that_is_ahead_is_not_read_while_too_much_waits_and_does_not_count_as_silent(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, pending=1000)
+    slow = Spool(SpoolOptions(path=world.logs, pattern="slow*"), "sources.slow")
+    fast = Spool(SpoolOptions(path=world.logs, pattern="fast*"), "sources.fast")
+    world.engine.inputs = {
+        name: Input(name, source, LineReader("auto", Options(), Refinement()))
+        for name, source in (("slow", slow), ("fast", fast))
+    }
+    world.write(START + 1, file="slow.log")
+    world.write(*(START + 300 + n / 10 for n in range(1500)), file="fast.log")
+    world.drain()
+    world.write(*(START + 500 + n / 10 for n in range(1500)), file="fast.log")
+    for _ in range(10):
+        world.now += 100
+        world.write(START + 2, file="slow.log")
+        world.drain()
+    assert world.engine.pending.rows == 1511  # of the fast source nothing more
+    assert world.engine.silent() == []
+    assert world.engine.problems()[0].count("slow") == 1
+    for file in ("slow.log", "fast.log"):
+        assert world.scorer.windows == []
+        world.write(*(START + 1300 + n for n in range(100)), file=file)
+        world.drain()
+    assert world.scorer.windows == [START * 1_000_000, (START + 600) * 1_000_000]
+    assert world.engine.tally.dropped == {}
+    assert len(world.scorer.seen) + world.engine.pending.rows == 1 + 10 + 3000 + 200
 
 
 def test_evidence_names_a_row_as_its_source_does() -> None:

@@ -61,7 +61,7 @@ class Watch(Section):
     feedback: bool = True
     """Whether alerts that are closed as benign keep such ones of the same source from being raised."""
     pending: int = Field(default=5_000_000, ge=1000)
-    """Events that may wait for their window to close; beyond them sources are not read."""
+    """Events that may wait for their window to close; beyond them only the source furthest behind is read."""
     port: int = Field(default=9466, ge=0, le=65535)
     """Loopback port of /healthz and /metrics; 0 = none."""
     edges: Path | None = None

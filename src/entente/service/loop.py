@@ -148,7 +148,7 @@ class WatchLoop:
         """Read what there is and score what is complete; whether there was anything to do."""
         if self.edges is not None:
             return self._score_edges(self.edges)
-        read = self._read() if self.pending.rows < self.config.pending else False
+        read = self._read(self._in_turn())
         return self._close_windows() or read
 
     def flush(self) -> None:
@@ -174,10 +174,26 @@ class WatchLoop:
 
     # ---- reading --------------------------------------------------------------------------------
 
-    def _read(self) -> bool:
+    def _in_turn(self) -> list[str]:
+        """The sources to read now. While too much waits, those that are ahead of another one are not.
+
+        The one that is furthest behind is read on in any case: no window can be closed before it comes
+        further, so stopping it would be for ever.
+        """
+        if self.pending.rows < self.config.pending:
+            return list(self.inputs)
+        silent = self.silent()
+        came = {n: -1 if (c := one.clock.reached) is None else c for n, one in self.inputs.items()}
+        slowest = min((moment for name, moment in came.items() if name not in silent), default=-1)
+        return [name for name, moment in came.items() if name in silent or moment <= slowest]
+
+    def _read(self, names: Sequence[str]) -> bool:
         now = self._clock()
-        tables, positions, dropped = [], {}, Counter[str]()
+        tables, positions, dropped = [STORED_SCHEMA.empty_table()], {}, Counter[str]()
         for name, one in self.inputs.items():
+            if name not in names:
+                one.clock.heard = now  # whether it is silent cannot be known
+                continue
             before = self._position(name)
             batch = one.source.read(before, READ)
             one.behind = batch.behind
@@ -340,7 +356,13 @@ class WatchLoop:
 
     def problems(self) -> tuple[str, ...]:
         """What the operator should put right."""
-        return () if self._suppressions.problem is None else (self._suppressions.problem,)
+        found = [] if self._suppressions.problem is None else [self._suppressions.problem]
+        if self.inputs and self.pending.rows >= self.config.pending:
+            found.append(
+                f"{self.pending.rows:,} events wait for their window, more than `pending`: only "
+                f"{', '.join(self._in_turn())} is read until a window can be closed"
+            )
+        return tuple(found)
 
     def _clean_states(self) -> None:
         """Remove states that nothing names any more, and what a killed process left half written."""
