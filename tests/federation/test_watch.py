@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import pytest
+
 from entente.federation.records import RoundRecord, SiloRecord
 from entente.federation.watch import SiloWatch
 
@@ -50,6 +52,25 @@ def test_a_loud_silo_an_idle_one_and_a_refused_one_are_told_apart() -> None:
     assert "hardly changes" in said[1]
     assert "not finite" in said[2]
     assert all(line.endswith("since round 1") for line in said)
+
+
+@pytest.mark.parametrize("cheats", [1, 2])
+def test_cheats_that_shout_do_not_make_the_honest_look_idle(cheats: int) -> None:
+    """The median of an even number is a mean: one cheat of three silos makes it as long as it likes."""
+    watch = SiloWatch()
+    honest: dict[str, dict[str, Any]] = {name: {} for name in "abc"[: cheats + 1]}
+    loud = {name: {"norm": 500.0, "shared": 400.0} for name in "yz"[:cheats]}
+    said = [watch.observe(record(i, **honest, **loud)) for i in range(1, 6)]
+    assert not any(line.startswith(tuple(honest)) for lines in said for line in lines)
+    assert cheats > 1 or said[-1] == ["y: update norm 500× the median since round 1"]
+
+
+@pytest.mark.parametrize("norm", [0.0, 0.001])
+def test_one_idle_silo_of_three_does_not_make_the_honest_look_loud(norm: float) -> None:
+    watch = SiloWatch()
+    idle = {"norm": norm, "shared": norm}
+    said = [watch.observe(record(i, a={}, b={}, c=idle)) for i in range(1, 5)]
+    assert {line.partition(":")[0] for lines in said for line in lines} == {"c"}
 
 
 def test_two_silos_cannot_be_compared_with_each_other() -> None:

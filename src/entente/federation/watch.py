@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from entente.federation.records import RoundRecord, SiloRecord
 
 FEWEST = 3
@@ -126,5 +124,13 @@ def _shared(silo: SiloRecord) -> float:
 
 
 def _times_typical(own: float, others: list[float]) -> float:
-    typical = float(np.median(others))
-    return own / typical if typical > 0 else float("inf") if own > 0 else 1.0
+    """How many times the others' median; between the two in the middle of an even number it is once.
+
+    Their mean would not do: of two others one may be a cheat, whose long update makes the honest look idle.
+    """
+    ordered = sorted(others)
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    if low <= own <= high:
+        return 1.0
+    typical = low if own < low else high
+    return own / typical if typical > 0 else float("inf")
