@@ -13,12 +13,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import entente.service.scorer as scorer_module
 from entente.config import parse_experiment
+from entente.detection.feedback import NOTHING_LEARNT
 from entente.logs.edges.engines import opened_table
 from entente.logs.edges.query import TableMapping
 from entente.logs.edges.store import EdgeRequest, write_edges
+from entente.logs.events import with_all_columns
 from entente.logs.formats.base import Options
 from entente.logs.ingest import Request, ingest
 from entente.logs.refine import Refinement
@@ -288,3 +292,40 @@ def test_an_edge_directory_is_scored_as_it_grows_and_gives_the_alerts_of_its_eve
     assert found == {alert.id for alert in detect(RunFolder(trained / "run"), tmp_path / "events").alerts}
     assert found
     connection.close()
+
+
+def test_drift_counts_edges_above_the_threshold_whatever_the_budget_and_forgets(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scorer_module, "ENOUGH", 15)
+    monkeypatch.setattr(scorer_module, "HALF", 20)
+    shutil.copytree(trained / "run", tmp_path / "run")
+    settings = tmp_path / "run" / "experiment.toml"
+    settings.write_text(settings.read_text().replace("[detection]", "[detection]\nalerts_per_day = 1"))
+    scorer = ModelScorer.load(Watch(run=tmp_path / "run", folder=tmp_path, edges=tmp_path), 0, None)
+
+    def pass_by(window: int, targets: list[str]) -> None:
+        rows = [
+            {"time": (window * WINDOW + i) * 1_000_000, "src": f"10.0.0.{i % 10 + 10}", "dst": target}
+            for i, target in enumerate(targets)
+        ]
+        start = window * WINDOW * 1_000_000
+        events = with_all_columns(pa.Table.from_pylist(rows))
+        scorer.score(events, start, start + WINDOW * 1_000_000, NOTHING_LEARNT)
+        scorer.save(tmp_path / "states" / str(window))
+
+    known = [f"10.0.0.{i % 2 + 1}" for i in range(10)]
+    assert scorer.drift is None
+    for window in range(TRAIN, TRAIN + 3):
+        pass_by(window, known)
+    assert scorer.drift is not None
+    assert scorer.drift < 50
+    for window in range(TRAIN + 3, TRAIN + 6):
+        pass_by(window, [f"10.1.{window}.{i}" for i in range(10)])
+    risen = scorer.drift
+    assert risen is not None
+    assert risen > 500  # half of all edges or more, where one of a thousand was expected
+    for window in range(TRAIN + 6, TRAIN + 11):
+        pass_by(window, known)
+    assert scorer.drift is not None
+    assert scorer.drift < risen / 3

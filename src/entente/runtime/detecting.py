@@ -57,6 +57,7 @@ class Finding:
     new_hosts: int
     since: int  # where the first of these windows begins, microseconds
     until: int  # end of the last window that was scored
+    above: int = 0  # edges above the threshold, whatever became of them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +172,7 @@ def _score(request: NightRequest) -> Night:
             views.append(ExchangeView(hosts, scored, span, *facts, before.exchange or ExchangeState()))
         raised[name] = found
         counts = (0, graph.num_edges, graph.num_windows, night.new_hosts)
-        findings.append(Finding(name, *counts, before.until, night.until))
+        findings.append(Finding(name, *counts, before.until, night.until, int(scored.alert.sum())))
     packets: tuple[Packet, ...] = ()
     refused = Counter[str]()
     if key is not None:

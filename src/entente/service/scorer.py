@@ -23,6 +23,8 @@ from entente.service.loop import Outcome
 COPIED = ("experiment.toml", "model.json", "model.safetensors")
 ENOUGH = 10_000
 """Edges before drift is worth a figure."""
+HALF = 100_000
+"""Edges after which what drift counts has half its weight."""
 
 
 class ModelScorer:
@@ -37,7 +39,7 @@ class ModelScorer:
         self._memory = memory
         self._mailbox = Mailbox(config.mailbox) if config.mailbox is not None else None
         self._night: Night | None = None
-        self._edges = self._raised = 0
+        self._edges = self._above = 0.0
         self._run = self._take_over()
         self.until: int | None = self._end_of_run() if until is None else until
         experiment = self._run.experiment()
@@ -58,7 +60,7 @@ class ModelScorer:
     def drift(self) -> float | None:
         if self._edges < ENOUGH:
             return None
-        return self._raised / self._edges / self._expected
+        return self._above / self._edges / self._expected
 
     def score(self, events: pa.Table | Path, start: int, end: int, lessons: Lessons) -> Outcome:
         if isinstance(events, Path):
@@ -70,8 +72,9 @@ class ModelScorer:
         self._night = night
         self.until = end
         edges = sum(finding.edges for finding in night.findings)
-        self._edges += edges
-        self._raised += len(night.alerts) + sum(night.excluded.values())
+        kept = 0.5 ** (edges / HALF)
+        self._edges = self._edges * kept + edges
+        self._above = self._above * kept + sum(finding.above for finding in night.findings)
         new_hosts = sum(finding.new_hosts for finding in night.findings)
         return Outcome(night.alerts, edges, new_hosts, night.excluded.get(TAUGHT, 0), night.further)
 
@@ -95,6 +98,7 @@ class ModelScorer:
         if taken.path == self._run.path:
             return None
         former, self._run = self.model, taken
+        self._edges = self._above = 0.0
         return f"model {self.model} takes over from {former}"
 
     def _end_of_run(self) -> int:
