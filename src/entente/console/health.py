@@ -7,6 +7,7 @@ from typing import Any
 
 from entente.artifacts import read_json
 from entente.console.desk import Desk
+from entente.console.knowledge import copies_of_models, newest_states, silos_in
 from entente.errors import EntenteError, StorageError
 from entente.runs.folder import RunFolder
 from entente.service.status import FILE, STALE
@@ -49,7 +50,7 @@ def health_of(desk: Desk, now: float) -> Health:
         running=running,
         age=age,
         days=tuple(desk.index.days(DAYS)),
-        budget=_budget(desk),
+        budget=_budget(desk, status),
         by_status=desk.index.by_status(),
         problems=tuple(_problems(desk, status, running)),
     )
@@ -74,6 +75,7 @@ def _problems(desk: Desk, status: dict[str, Any] | None, running: bool) -> list[
     found = (
         [] if running else ["The service does not run: nothing new is scored. Start it with entente watch."]
     )
+    found += [str(one) for one in status.get("problems", ())]
     found += [f"Source {one['name']} is silent." for one in status.get("sources", ()) if one["silent"]]
     for one in status.get("outputs", ()):
         if one["attempts"]:
@@ -87,15 +89,16 @@ def _problems(desk: Desk, status: dict[str, Any] | None, running: bool) -> list[
     return found
 
 
-def _budget(desk: Desk) -> float | None:
-    """Alerts a day that the policy allows: per silo, times the silos that raise."""
-    service, run = desk.settings.service, desk.settings.run
-    copies = sorted((service / "models").glob("*/experiment.toml")) if service is not None else []
-    folder = copies[-1].parent if copies else run
+def _budget(desk: Desk, status: dict[str, Any] | None) -> float | None:
+    """Alerts a day that the policy of the model at work allows: per silo, times the silos."""
+    service, states = desk.settings.service, newest_states(desk.settings)
+    copies = copies_of_models(service) if service is not None else []
+    working = (one for one in copies if status is not None and one.name == status.get("model"))
+    folder = next(iter((*working, *copies)), desk.settings.run)
     if folder is None:
         return None
     try:
         per_silo = RunFolder(folder).experiment().detection.alerts_per_day
     except (EntenteError, OSError):
         return None
-    return None if per_silo is None else per_silo * max(1, len(desk.index.values("silo", 1000)))
+    return None if per_silo is None else per_silo * max(1, len(silos_in(states)) if states is not None else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from entente.console.settings import ConsoleSettings
 from entente.detection.alerts import Alert
 from entente.detection.history import Edges
 from entente.detection.metrics import MICROSECONDS, SECONDS_PER_DAY
+from entente.detection.roles import Role, role_of
 from entente.errors import EntenteError
 from entente.logs.events import read_manifest, scan_events
 from entente.runs.folder import RunFolder
@@ -27,6 +29,11 @@ MOST_ROWS = 200
 MOST_READ = 5_000_000
 """Events read for one answer."""
 ACCOUNT_DAYS = 14
+ROLES: dict[Role, str] = {
+    "hub": "it contacts many",
+    "server": "many contact it",
+    "workstation": "it contacts few, few contact it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,7 @@ class HostFacts:
     name: str
     silos: tuple[str, ...]  # whose logs know it
     owner: str | None
+    role: Role | None  # in the logs of the owner, else of the silo that saw most of it
     first: int
     last: int
     targets: tuple[tuple[str, int], ...]
@@ -46,18 +54,30 @@ class HostFacts:
     degree: tuple[tuple[int, int], ...]  # (day, distinct partners)
 
     @property
-    def role(self) -> str:
-        """What its contacts look like, in words."""
-        if self.source_count >= 5 and self.source_count > 3 * self.target_count:
-            return "server-like: many contact it, it contacts few"
-        if self.target_count >= 5 and self.target_count > 3 * self.source_count:
-            return "client-like: it contacts many, few contact it"
-        return "mixed: it contacts others and is contacted"
+    def role_said(self) -> str:
+        """The role with what it means."""
+        return f"{self.role}: {ROLES[self.role]}" if self.role is not None else "none yet: no contact known"
 
-    @property
-    def kind(self) -> str:
-        """The role in a word."""
-        return self.role.partition(":")[0]
+
+def newest_states(settings: ConsoleSettings) -> Path | None:
+    """The folder of the newest states: the service's, else the run's."""
+    service, run = settings.service, settings.run
+    if service is not None:
+        numbered = sorted((service / "states").glob("[0-9]*"))
+        for folder in (*reversed(numbered), *copies_of_models(service)):
+            if (folder / "state").is_dir():
+                return folder
+    return run if run is not None and (run / "state").is_dir() else None
+
+
+def copies_of_models(service: Path) -> list[Path]:
+    """The models that the service has worked with, the newest first."""
+    return sorted((service / "models").glob("*"), key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def silos_in(folder: Path) -> list[str]:
+    """The silos that a folder of states has."""
+    return sorted({silo_of(path.name) for path in (folder / "state").glob("*/silo-*")})
 
 
 class Knowledge:
@@ -69,15 +89,7 @@ class Knowledge:
         self._read: tuple[Path | None, dict[str, _History]] = (None, {})
 
     def _states(self) -> Path | None:
-        """The folder of the newest states: the service's, else the run's."""
-        service, run = self._settings.service, self._settings.run
-        if service is not None:
-            numbered = sorted((service / "states").glob("[0-9]*"))
-            copies = sorted((service / "models").glob("*"), key=lambda path: path.stat().st_mtime)
-            for folder in (*reversed(numbered), *reversed(copies)):
-                if (folder / "state").is_dir():
-                    return folder
-        return run if run is not None and (run / "state").is_dir() else None
+        return newest_states(self._settings)
 
     def _silos(self) -> dict[str, _History]:
         folder = self._states()
@@ -85,9 +97,8 @@ class Knowledge:
             if folder is None or self._read[0] == folder:
                 return self._read[1]
             states = RunFolder(folder).states
-            names = {silo_of(path.name) for path in (folder / "state").glob("*/silo-*")}
             found = {}
-            for name in sorted(names):
+            for name in silos_in(folder):
                 if states.has(name):
                     state = states.read(name)
                     found[name] = _History(state.hosts.names, state.hosts.own, state.history)
@@ -103,9 +114,13 @@ class Knowledge:
         targets, sources = Counter[str](), Counter[str]()
         days: dict[int, set[str]] = {}
         hours, spans = np.zeros(24, dtype=np.int64), list[int]()
-        for history in knowing.values():
+        owner = next((silo for silo, history in knowing.items() if history.owns(name)), None)
+        roles = list[tuple[bool, bool, int, Role | None]]()
+        for silo, history in knowing.items():
+            contacts = []
             for counter, own, other in ((targets, "src", "dst"), (sources, "dst", "src")):
                 windows, partners = history.met(name, own, other)
+                contacts.append(len(set(partners)))
                 spans += [int(w) for w in windows[[0, -1]]] if len(windows) else []
                 # A pair that two silos see is one: the larger count is the better one.
                 for partner, times in Counter(partners).items():
@@ -113,11 +128,13 @@ class Knowledge:
                 for window, partner in zip((windows // DAY).tolist(), partners, strict=True):
                     days.setdefault(int(window), set()).add(partner)
                 hours += np.bincount((np.unique(windows) // HOUR) % 24, minlength=24)
-        owner = next((silo for silo, history in knowing.items() if history.owns(name)), None)
+            role = role_of(contacts[0], contacts[1], len(history))
+            roles.append((role is not None, silo == owner, sum(contacts), role))
         return HostFacts(
             name=name,
             silos=tuple(knowing),
             owner=owner,
+            role=max(roles, key=itemgetter(0, 1, 2))[3],
             first=min(spans, default=0),
             last=max(spans, default=0),
             targets=tuple(targets.most_common(MOST_PARTNERS)),
@@ -191,6 +208,7 @@ class Knowledge:
         if first is None:
             return None
         return {
+            "from": "log",
             "first": first,
             "last": last,
             "hosts": hosts.most_common(MOST_PARTNERS),
@@ -208,6 +226,9 @@ class _History:
         window, src, dst = edges
         self._window = window
         self._ends = {"src": src, "dst": dst}
+
+    def __len__(self) -> int:
+        return len(self._names)
 
     def number(self, name: str) -> int | None:
         return self._numbers.get(name)

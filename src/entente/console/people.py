@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from entente.console.cases import Case
 from entente.console.desk import Desk, Missing
-from entente.console.knowledge import HostFacts, Knowledge
+from entente.console.knowledge import HOUR, MOST_PARTNERS, HostFacts, Knowledge
+from entente.detection.alerts import Alert
 from entente.detection.explanations import SEVERITIES
 from entente.service.alerts import Filter, StoredAlert
 
@@ -53,6 +56,8 @@ def entity_of(desk: Desk, knowledge: Knowledge, kind: str, name: str) -> Entity:
     if not cases and facts is None and account is None:
         raise Missing(f"nobody has heard of {kind} {name[:80]!r}", remedy="Names are as the logs have them.")
     alerts = tuple(_alerts(desk, kind, name, cases))
+    if kind == "user" and account is None:
+        account = _of_alerts(name, [one.alert for one in alerts])
     acting = [one for one in alerts if one.alert.src == name and one.status != "closed"][:MOST_COMPARED]
     usual = tuple((one, knowledge.nearest_usual(one.alert)) for one in acting)
     return Entity(kind, name, facts, account, cases, alerts, usual)
@@ -67,3 +72,24 @@ def _alerts(desk: Desk, kind: str, name: str, cases: tuple[Case, ...]) -> list[S
         if len(found) >= MOST_ALERTS:
             break
     return found[:MOST_ALERTS]
+
+
+def _of_alerts(name: str, alerts: Sequence[Alert]) -> dict[str, Any] | None:
+    """Hosts and hours of an account in its alerts: by the rows that they carry, or by their own time."""
+    hosts, hours, times = Counter[str](), [0] * 24, list[int]()
+    for alert in alerts:
+        hosts.update((alert.src, alert.dst))
+        own = [row.time for row in alert.evidence if row.user == name] or [alert.time]
+        times += own
+        for time in own:
+            hours[time // HOUR % 24] += 1
+    if not times:
+        return None
+    return {
+        "from": "alerts",
+        "first": min(times),
+        "last": max(times),
+        "hosts": hosts.most_common(MOST_PARTNERS),
+        "host_count": len(hosts),
+        "hours": hours,
+    }

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from entente.detection.roles import Role
+from entente.detection.roles import Role, role_of
 
 Ints = NDArray[np.int64]
 Edges = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 """Window starts, sources and targets; hosts by their number in the silo."""
-
-FEWEST = 5
-"""A hub contacts, and a server is contacted by, so many hosts at least; more in a large silo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,6 @@ class History:
     def __init__(self, parts: Iterable[Edges], own: NDArray[np.bool_], sources: Ints, targets: Ints) -> None:
         self._own = own
         self._hosts = max(len(own), 1)
-        self._many = max(FEWEST, math.sqrt(len(own)) / 2)
         named = np.zeros(self._hosts, dtype=bool)
         named[sources], named[targets] = True, True
         empty = np.zeros(0, dtype=np.int32)
@@ -70,11 +65,7 @@ class History:
     def role(self, window: int, host: int) -> Role | None:
         """What a host was before the window, by how many hosts it contacted and was contacted by."""
         targets, sources = self._targets.before(host, window), self._by_target.before(host, window)
-        if not targets + sources:
-            return None
-        if max(targets, sources) < self._many:
-            return "workstation"
-        return "hub" if targets >= sources else "server"
+        return role_of(targets, sources, len(self._own))
 
     def novelty(self, window: int, src: int, dst: int) -> Novelty:
         starts, targets, new = self._by_source.of(src)
