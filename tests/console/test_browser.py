@@ -137,6 +137,37 @@ def test_an_incident_goes_from_open_to_closed_and_exported_without_a_terminal(
     expect(rows).to_have_count(1)
 
 
+def test_the_queue_is_worked_through_with_keys_alone(running: Running) -> None:
+    page = running.page("analyst1")
+    rows, current = page.locator("tr[data-case]"), page.locator("tr.current")
+    chosen, reason = page.locator('input[name="chosen"]:checked'), page.get_by_label("Reason for closing")
+    page.keyboard.press("/")
+    page.keyboard.type("porto")
+    expect(rows).to_have_count(2)
+    with page.expect_event("requestfinished"):  # the filter asks again when its field is left
+        page.keyboard.press("Escape")
+    for key in "jjk":
+        page.keyboard.press(key)
+    expect(current).to_contain_text("10.1.2.3")
+    for key, number in (("x", 1), ("x", 0), ("c", 1)):
+        page.keyboard.press(key)
+        expect(chosen).to_have_count(number)
+    expect(reason).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.get_by_text("1 case closed as benign").wait_for()
+    expect(rows).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Hosts and hops").wait_for()
+    page.go_back()
+    expect(rows).to_have_count(1)
+    page.keyboard.press("j")
+    page.keyboard.press("s")
+    page.get_by_role("dialog").get_by_text("would have hidden 1").wait_for()
+
+
 def test_new_alerts_arrive_live_and_the_keyboard_stays_where_it_was(running: Running) -> None:
     page = running.page("analyst1")
     page.wait_for_selector("tr[data-case]")
@@ -182,6 +213,22 @@ def test_what_is_pressed_or_typed_before_the_scripts_are_there_is_not_lost(runni
     page.get_by_label("Search").fill("10.1.2.3")
     held.pop().continue_()
     expect(page.locator("tr[data-case]")).to_have_count(1)
+
+
+def test_what_is_changed_as_soon_as_the_dialogue_is_there_is_not_lost(running: Running) -> None:
+    page = running.page("analyst1")
+    page.get_by_role("link", name="10.1.2.3").click()
+    page.get_by_role("button", name="Suppress…").wait_for()
+    page.evaluate(
+        """new MutationObserver((_, self) => {
+            self.disconnect();
+            const select = document.querySelector("#dialog select");
+            select.value = "src";
+            select.dispatchEvent(new Event("change", {bubbles: true}));
+        }).observe(document.getElementById("dialog"), {childList: true})"""
+    )
+    page.get_by_role("button", name="Suppress…").click()
+    page.get_by_text("would have hidden 2 of the last 30 days' 7 alerts").wait_for()
 
 
 def test_the_second_analyst_is_told_and_overwrites_nothing(running: Running) -> None:

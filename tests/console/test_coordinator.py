@@ -149,6 +149,25 @@ def test_only_an_operator_starts_an_experiment_and_its_command_is_fixed(
     assert house.entries()[-1]["event"] == "experiment-started"
 
 
+def test_a_run_that_was_cut_off_is_resumed(
+    build: Callable[..., House], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = tmp_path / "experiments"
+    (files / "events").mkdir(parents=True)
+    (files / "monday.toml").write_text('name = "monday"\nseed = 4\n')
+    run = make_run(files / "runs" / "monday-4", rounds=3)
+    (run / "metrics.json").unlink()
+    house = build(experiments=files)
+    monkeypatch.setattr(subprocess, "Popen", FakeProcess)
+    operator = house.signed_in("operator1")
+    assert "It was begun and can go on. Resuming it:" in operator.get("/runs").text
+    assert operator.post("/experiments/monday.toml", data={"action": "start"}).status_code == 400
+    told = operator.post("/experiments/monday.toml", data={"action": "resume"})
+    assert (told.status_code, "Resumed: monday.toml." in told.text) == (200, True)
+    assert FakeProcess.last[-4:] == ("--out", str(run), "--quiet", "--resume")
+    assert (house.entries()[-1]["run"], house.entries()[-1]["resume"]) == ("monday-4", True)
+
+
 def test_an_attempt_that_failed_says_why(build: Callable[..., House], tmp_path: Path) -> None:
     files = tmp_path / "experiments"
     (files / "events").mkdir(parents=True)  # empty: `entente train` will not like it

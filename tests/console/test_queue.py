@@ -373,6 +373,18 @@ def test_any_reason_can_be_read_back_from_the_file_of_suppressions(house: House,
     assert [rule["reason"] for rule in client.get("/api/v1/suppressions").json()["suppressions"]] == [reason]
 
 
+def test_an_incident_says_what_other_silos_know_of_it(build: Callable[..., House]) -> None:
+    first, second, *_ = some_alerts()
+    said = "west, too, raised an alert about the source in the last hours"
+    linked = (replace(first, elsewhere=(said,), link="3f9c"), replace(second, link="3f9c"))
+    house = build(linked)
+    page = house.signed_in("viewer1").get(f"/incident/{first.incident}").text
+    for words in (said, "other silos may have alerts with the same link: 3f9c", "also seen by graz"):
+        assert words in page
+    case = house.machine("viewer").get(f"/api/v1/incidents/{first.incident}").json()
+    assert [one["link"] for one in case["alerts"]] == ["3f9c", "3f9c"]
+
+
 def test_a_version_of_strange_digits_is_refused(house: House) -> None:
     answer = house.signed_in().post("/cases", data={"chosen": "x:\u00b2", "action": "mine"})
     assert answer.status_code == 400

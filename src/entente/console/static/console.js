@@ -70,8 +70,12 @@
   // ---- keys --------------------------------------------------------------------------------
   document.addEventListener("keydown", function (event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Escape" && typing(event)) { event.target.blur(); return; }
-    if (typing(event) || document.querySelector("dialog[open]")) return;
+    if (document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && typing(event)) { // out of the field; what is in it stays
+      event.preventDefault();
+      event.target.blur();
+    }
+    if (typing(event)) return;
     var queue = document.querySelector("[data-queue]");
     var row = standing();
     if (event.key === "u") { press("[data-undo]"); }
