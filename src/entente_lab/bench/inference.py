@@ -30,11 +30,12 @@ def measure_inference(experiment: Experiment, options: Mapping[str, Any], work: 
     """AUC of every attack on the update of round `options["round"]`, and on the model released after it.
 
     `options["guess"]`: the attacker hashes host names with a secret of its own, as the coordinator would.
+    `options["largest"]`: the largest silo is attacked, not the smallest.
     """
     del work
     dataset = shared_dataset(experiment)
     rng = np.random.default_rng([experiment.seed, 104729])
-    name = victim(dataset)
+    name = victim(dataset, largest=bool(options.get("largest")))
     halves = Halves.of(dataset.silos[name].train, rng)
     silo = replace(dataset.silos[name], train=halves.trained)
     dataset = replace(dataset, silos={**dataset.silos, name: silo})
@@ -47,9 +48,11 @@ def measure_inference(experiment: Experiment, options: Mapping[str, Any], work: 
     return {"values": values, "victim": name, "edges": halves.trained.num_edges}
 
 
-def victim(dataset: Dataset) -> str:
-    """The smallest silo that has edges enough to be trained on by half."""
+def victim(dataset: Dataset, *, largest: bool = False) -> str:
+    """The smallest silo that has edges enough to be trained on by half, or the largest."""
     sizes = {name: silo.train.num_edges for name, silo in dataset.silos.items()}
+    if largest:
+        return max(sizes, key=lambda name: (sizes[name], name))
     enough = [name for name in sizes if sizes[name] >= FEWEST] or list(sizes)
     return min(enough, key=lambda name: (sizes[name], name))
 

@@ -27,7 +27,9 @@ NOISE: Mapping[str, Mapping[str, Any]] = {"none": {}} | {
 }
 DETECTORS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "behaviour": ({"detector.name": "behaviour"}, {}),
+    "behaviour, largest silo": ({"detector.name": "behaviour"}, {"largest": True}),
     "euler, trained rows": ({"detector.name": "euler"}, {}),
+    "euler, rows stay in the silo": ({"detector.name": "euler", "detector.identities": "local"}, {}),
     "euler, fixed rows": ({"detector.name": "euler", "detector.identities": "fixed"}, {}),
     "euler, hashed, secret unknown": (
         {"detector.name": "euler", "graph.identity": "keyed-hash"},
@@ -96,8 +98,9 @@ def draw(rows: Sequence[Row], facts: Mapping[str, Any]) -> Document:
     blocks: list[Block] = [
         Paragraph(
             f"Simulated company {COMPANY} (200 hosts), one per seed, {K} silos, FedAVG, round {ROUND}. The "
-            "smallest silo trains on a random half of its pairs; the attacker knows its whole graph and must "
-            "say which half. AUC: 0.5 is a coin, 1 is certainty; mean ± half of the 95 % interval over seeds."
+            "smallest silo (in one line the largest) trains on a random half of its pairs; the attacker "
+            "knows its whole graph and must say which half. AUC: 0.5 is a coin, 1 is certainty; mean ± half "
+            "of the 95 % interval over seeds."
         ),
         Command(str(facts["command"])),
     ]

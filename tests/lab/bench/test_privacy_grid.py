@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from entente_lab.bench.cells import Label, Record
 from entente_lab.bench.events import Prepared
-from entente_lab.bench.inference import measure_inference
+from entente_lab.bench.inference import measure_inference, victim
 from entente_lab.bench.methods import change
 from entente_lab.bench.privacy import ATTACKS, DETECTORS, NOISE, NOISY, RULE, draw, plan
 from entente_lab.bench.request import Request
@@ -32,6 +34,15 @@ def test_every_attack_gives_an_auc_or_has_nothing_to_read(
     assert all(0 <= value <= 1 for key, value in values.items() if key != "epsilon" and value is not None)
     if rows <= known:
         assert values["update_host_by_rows"] > 0.8
+
+
+def test_the_smallest_silo_with_edges_enough_is_attacked_or_the_largest() -> None:
+    def silo(edges: int) -> Any:
+        return SimpleNamespace(train=SimpleNamespace(num_edges=edges))
+
+    dataset: Any = SimpleNamespace(silos={"a": silo(900), "b": silo(20), "c": silo(400)})
+    assert victim(dataset) == "c"
+    assert victim(dataset, largest=True) == "a"
 
 
 def test_the_plan_has_every_detector_and_noise_where_it_is_tried(out: Path) -> None:
