@@ -60,7 +60,7 @@ def test_cheats_that_shout_do_not_make_the_honest_look_idle(cheats: int) -> None
     watch = SiloWatch()
     honest: dict[str, dict[str, Any]] = {name: {} for name in "abc"[: cheats + 1]}
     loud = {name: {"norm": 500.0, "shared": 400.0} for name in "yz"[:cheats]}
-    said = [watch.observe(record(i, **honest, **loud)) for i in range(1, 6)]
+    said = [watch.observe(record(i, "train", **honest, **loud)) for i in range(1, 6)]
     assert not any(line.startswith(tuple(honest)) for lines in said for line in lines)
     assert cheats > 1 or said[-1] == ["y: update norm 500× the median since round 1"]
 

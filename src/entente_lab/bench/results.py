@@ -18,6 +18,7 @@ from entente_lab.bench.document import (
     Document,
     Entry,
     Heading,
+    Mark,
     Paragraph,
     Table,
     write_markdown,
@@ -27,7 +28,8 @@ from entente_lab.bench.methods import METHODS, RIVALS, RULES, title
 from entente_lab.bench.request import Draw, Spread
 from entente_lab.bench.robustness import plan as robustness
 from entente_lab.bench.robustness.page import draw as draw_robustness
-from entente_lab.bench.tables import interval, summary, versus, where
+from entente_lab.bench.statistics import FEWEST
+from entente_lab.bench.tables import distinct, interval, summary, versus, where
 
 PAGES: Mapping[str, tuple[Spread, Draw]] = {
     "paper": (list, paper.draw),
@@ -57,7 +59,7 @@ def write_results(out: Path, page: Path) -> Document:
         for grid in (rules, ablation, scale, robustness)
         if store.has(grid.GRID)
     }
-    document = compose(rows, facts, others)
+    document = compose(rows, facts, others, page)
     write_markdown(page, document)
     return document
 
@@ -74,21 +76,23 @@ def write_page(out: Path, grid: str, page: Path) -> Document:
     return document
 
 
-def compose(rows: Sequence[Row], facts: Mapping[str, Any], others: Mapping[str, Any]) -> Document:
+def compose(rows: Sequence[Row], facts: Mapping[str, Any], others: Mapping[str, Any], page: Path) -> Document:
+    target = page.name if page.is_absolute() else page.as_posix()
     blocks: list[Block] = [
         Paragraph(
             "This page is generated from recorded runs; nobody edits it. Every figure comes from a cell that "
             "holds its configuration, seed, data hash, versions and command. To make it again:"
         ),
-        Command(f"{facts['command']}\nentente bench results --out DIR"),
+        Command(f"{facts['command']}\nentente bench results --out DIR --page {target}"),
         provenance([(rows, facts), *(part[1:] for part in others.values())]),
         Heading("Where Entente stands"),
         *standing(rows),
+        *off_zero(rows, *(others.get(grid.GRID, (None, [], {}))[1] for grid in (rules, scale))),
         *findings(rows, others.get(ablation.GRID, (None, [], {}))[1]),
     ]
     for draw, part, about in ((paper.draw, rows, facts), *others.values()):
-        page = draw(part, about)
-        blocks += [Heading(page.title), *(_lower(block) for block in page.blocks)]
+        drawn = draw(part, about)
+        blocks += [Heading(drawn.title), *(_lower(block) for block in drawn.blocks)]
     return Document("Results", blocks)
 
 
@@ -132,15 +136,58 @@ def standing(rows: Sequence[Row]) -> list[Block]:
                 ]
             )
     columns = ("Euler, K = 4, AP in percent points", "difference [95 %]", "seeds", "Entente is")
+    names = "; ".join(name for name, _ in euler_parts(rows))
     said = [
         "Target: at least as good as every federated rival and as local-only within the interval, on every "
-        "data set, and better on one."
+        f"data set, and better on one. With Euler, K = 4, by AP ({names}):"
     ]
-    said.append(f"Better than: {', '.join(better)}." if better else "Shown to be better than none of them.")
-    said.append(f"Behind: {', '.join(behind)}." if behind else "Behind none of them.")
+    said.append(f"better than {', '.join(better)};" if better else "shown to be better than none of them,")
+    said.append(f"behind {', '.join(behind)}." if behind else "behind none of them.")
+    said.append("Other K, Jbeil, AUC and the other tables: the second table below.")
     if unknown:
         said.append(f"Not compared, for want of seeds: {', '.join(unknown)}.")
     return [Paragraph(" ".join(said)), Table(columns, body), *beside_rules(rows)]
+
+
+def off_zero(rows: Sequence[Row], by_rule: Sequence[Row], by_k: Sequence[Row]) -> list[Block]:
+    """Every difference between Entente and a rival that is shown, in all tables where nobody cheats."""
+    rooms: list[tuple[str, str, Sequence[Row]]] = []
+    for dataset in distinct(rows, "dataset"):
+        for detector in distinct(where(rows, dataset=dataset), "detector"):
+            named = f"{dataset}, {paper.SETTINGS[detector].title}"
+            whole = where(rows, dataset=dataset, detector=detector)
+            rooms += [(f"{named}, K = {k}", "method", where(whole, k=k)) for k in distinct(whole, "k")]
+    for dataset in distinct(by_rule, "dataset"):
+        whole = where(by_rule, dataset=dataset)
+        rooms += [(f"{dataset}, rules, K = {k}", "rule", where(whole, k=k)) for k in distinct(whole, "k")]
+    for dataset in distinct(by_k, "dataset"):
+        whole = where(by_k, dataset=dataset)
+        rooms += [(f"{dataset}, scale, K = {k}", "method", where(whole, k=k)) for k in distinct(whole, "k")]
+    body: list[list[Entry]] = []
+    seen: set[tuple[str, float | None, float | None]] = set()
+    for name, label, part in rooms:
+        for rival in distinct(part, label):
+            tail = scale.LONGER if rival.endswith(scale.LONGER) else ""
+            plain = rival.removesuffix(tail)
+            if plain not in RIVALS and plain not in rules.OTHERS:
+                continue
+            for measured in ("ap", "auc"):
+                found = versus(part, {label: f"entente{tail}"}, {label: rival}, measured)
+                if found.seeds < FEWEST or (measured, found.difference, found.low) in seen:
+                    continue
+                seen.add((measured, found.difference, found.low))
+                if found.verdict in ("better", "worse"):
+                    mark: Mark = "bad" if found.verdict == "worse" else ""
+                    told = f"Entente − {title(plain)}{tail}, {measured.upper()}"
+                    body.append(
+                        [Entry(name), Entry(told), Entry(interval(found)), Entry(found.verdict, mark)]
+                    )
+    said = (
+        f"AP and AUC in all tables where nobody cheats are {len(seen)} comparisons at 95 % (equal models and "
+        f"shared runs count once); one in twenty is off zero by chance, {len(body)} are."
+    )
+    columns = ("where", "difference", "percent points [95 %]", "Entente is")
+    return [Paragraph(said), *([Table(columns, body)] if body else [])]
 
 
 def beside_rules(rows: Sequence[Row]) -> list[Block]:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from entente.logs.events import write_events
 from entente.partition.base import write_silos
+from entente_lab.bench.cells import Record, Row
 from entente_lab.bench.events import Events, Prepared, digest, quantiles
 from entente_lab.bench.partition import partition
 from entente_lab.simulator import SimulationConfig, simulate, write
@@ -38,3 +40,24 @@ def small_company(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "bench"
+
+
+LABELS = ("dataset", "detector", "k", "method", "rule", "silos", "form", "part", "noise", "group", "variant")
+
+
+def recorded(path: Path) -> list[Row]:
+    """Labels and figures of a table in docs/records, as rows; the rest of a cell is not kept there."""
+    rows: list[Row] = []
+    for line in pq.read_table(path).to_pylist():
+        labels = {name: line[name] for name in (*LABELS, "seed") if name in line}
+        values = {name: value for name, value in line.items() if isinstance(value, int | float)}
+        record = Record(
+            *(line["key"], line["status"], {}, line["seed"], line["data_hash"], {}, "", ""),
+            versions={"code": line["code"]},
+            outcome={"values": values},
+            seconds=line["seconds"],
+            peak_memory_mb=line["peak_memory_mb"],
+            finished="",
+        )
+        rows.append((labels, record))
+    return rows

@@ -12,7 +12,7 @@ from entente.config import Experiment
 from entente.detectors.euler.options import EulerOptions
 from entente.errors import StorageError, UsageError
 from entente.federation.aggregators import available as aggregators
-from entente_lab.bench import ablation, paper, rules, scale, similarity
+from entente_lab.bench import ablation, paper, results, rules, scale, similarity
 from entente_lab.bench.cells import Cell, Label, Record, Row, Store
 from entente_lab.bench.document import (
     Document,
@@ -30,6 +30,7 @@ from entente_lab.bench.plots import block_matrix, heat_map, lines
 from entente_lab.bench.published.numbers import EFFECTIVENESS, published
 from entente_lab.bench.request import Request, parse_filters, parse_sources, select
 from entente_lab.bench.results import write_results
+from entente_lab.bench.robustness.page import every_attack
 from entente_lab.bench.tables import tidy, twins, write_outputs
 from entente_lab.variants.on_weights import offer_rules
 
@@ -345,14 +346,15 @@ def test_the_results_page_comes_from_recorded_cells_alone(tmp_path: Path) -> Non
     write_results(tmp_path, tmp_path / "results.md")
     text = (tmp_path / "results.md").read_text()
     assert "entente bench paper" in text
-    assert "Better than: FedAVG (simulated, euler)" in text
+    assert "With Euler, K = 4, by AP (simulated, euler): better than FedAVG (simulated, euler)" in text
+    assert "entente bench results --out DIR --page results.md" in text
     assert "one version of the code" in text
     assert "not been run" not in text
     plan.append({"key": "of a cell that nobody has run", "labels": {}})
     write_json(tmp_path / "paper.plan.json", {"cells": plan, "facts": FACTS})
     write_results(tmp_path, tmp_path / "results.md")
     assert "1 planned cells have not been run" in (tmp_path / "results.md").read_text()
-    assert "Behind none" in text
+    assert "behind none of them" in text
     assert "the best baseline" in text
     assert "r 0.40" in text
 
@@ -400,13 +402,106 @@ def test_the_papers_page_shows_silos_curves_contributions_and_what_an_analyst_wo
     assert "false a day there, (source, day)" in to_markdown(page)
 
 
-def test_the_page_about_j_compares_every_form_with_entente_and_two_rivals() -> None:
-    rows = []
+def test_the_results_page_names_every_place_where_entente_is_worse() -> None:
+    rows, by_k = [], []
     for seed in range(5):
-        for place, form in enumerate(("entente", "fedavg", "fedavg-n", "J relative")):
-            labels: dict[str, Label] = {"dataset": "x", "k": 3, "form": form, "seed": seed}
-            rows.append(row(labels, 0.5 + 0.1 * place + 0.001 * seed * place))
-    text = to_markdown(similarity.draw(rows, FACTS))
-    line = next(line for line in text.splitlines() if line.startswith("| J relative"))
+        for k, ours in ((2, 0.2), (4, 0.6)):
+            for method, ap in (("entente", ours), ("fedavg", 0.5), ("local-only", 0.5)):
+                place: dict[str, Label] = {"dataset": "d", "detector": "euler", "k": k}
+                labels = {**place, "method": method, "seed": seed}
+                rows.append(row(labels, ap + 0.01 * seed * (method == "entente"), auc=0.8 + 0.01 * seed))
+        for method in ("entente", "fedavg"):
+            labels = {"dataset": "d", "k": 50, "method": method, "seed": seed}
+            by_k.append(row(labels, 0.1, auc=0.5 if method == "entente" else 0.8 + 0.01 * seed))
+    text = to_markdown(Document("", [*results.standing(rows), *results.off_zero(rows, [], by_k)]))
+    assert "behind none of them" in text
+    assert "| d, Euler as published, K = 2 | Entente − FedAVG, AP | -28.00" in text
+    assert text.count("worse ▼") == 2  # local-only has FedAVG's figures: one comparison
+    assert "| d, scale, K = 50 | Entente − FedAVG, AUC | -32.00" in text
+
+
+def forms(aps: Mapping[str, float], seeds: int = 5, **more: Label) -> list[Row]:
+    labels: dict[str, Label] = {"dataset": "x", "k": 3, "part": "clean", **more}
+    return [
+        row({**labels, "form": form, "seed": seed}, ap + 0.001 * seed * place)
+        for seed in range(seeds)
+        for place, (form, ap) in enumerate(aps.items())
+    ]
+
+
+FORMS = {"entente": 0.5, "fedavg": 0.6, "fedavg-n": 0.7, "J relative": 0.8}
+
+
+def test_the_page_about_j_compares_every_form_with_entente_and_two_rivals() -> None:
+    text = to_markdown(similarity.draw(forms(FORMS), FACTS))
+    line = next(line for line in text.splitlines() if line.startswith("| J relative | 80"))
     assert "**+30" in line  # better than Entente, and the interval says so
-    assert next(line for line in text.splitlines() if line.startswith("| entente")).count("▼") == 2
+    assert next(line for line in text.splitlines() if line.startswith("| entente | 50")).count("▼") == 2
+    assert "FedAVG-N (x, K = 3: +10.20" in text
+    assert "No form meets it, so the default stays." in text
+
+
+def test_a_form_with_fewer_seeds_than_its_table_is_said_to_have_them_and_shows_nothing() -> None:
+    rows = [r for r in forms(FORMS, seeds=6) if r[0] != {**r[0], "form": "J relative", "seed": 5}]
+    text = to_markdown(similarity.draw(rows, FACTS))
+    assert "*K = 3, 6 seeds, nobody cheats*" in text
+    line = next(line for line in text.splitlines() if line.startswith("| J relative (5 of 6 seeds) | 80"))
+    assert "**" not in line
+    assert "▼" not in to_markdown(similarity.draw(forms(FORMS, seeds=4), FACTS))
+
+
+def test_a_form_that_wins_on_two_data_sets_and_loses_nowhere_meets_the_bar() -> None:
+    aps = {"entente": 0.5, "fedavg": 0.5, "fedprox": 0.5, "fedopt": 0.5, "fedavg-n": 0.8, "J = 1": 0.8}
+    both = [r for name in ("x", "y") for r in forms(aps, dataset=name)]
+    assert "It is met by J = 1." in to_markdown(similarity.draw(both, FACTS))
+    assert "No form meets it" in to_markdown(similarity.draw(forms(aps), FACTS))
+    assert "No form meets it" in to_markdown(similarity.draw(both + forms(aps | {"fedopt": 0.9}, k=5), FACTS))
+
+
+def test_forms_under_attack_stand_beside_their_own_clean_runs_and_entente() -> None:
+    rows = forms(FORMS)
+    for seed in range(5):
+        for form in similarity.ATTACKED:
+            for attack, ap in (("none", 0.6), ("replay", 0.4), ("sign flip", 0.6)):
+                labels: dict[str, Label] = {"dataset": "x", "k": 3, "part": "attack"}
+                labels |= {"form": form, "attack": attack}
+                hit = ap - 0.1 * (form == "fedavg" and attack == "replay") + 0.001 * seed
+                views = {"views": {"north": {"ap": hit}}}
+                rows.append(row({**labels, "silos": "north", "seed": seed}, 0.1, outcome=views))
+    text = to_markdown(similarity.draw(rows, FACTS))
+    assert "| fedavg | 60.20 ± 0.16 | 30.20 ± 0.16 | -30.00 [-30.00, -30.00] ▼ | -10.00" in text
+    assert "5 seeds; one silo cheats" in text
+
+
+def test_two_silos_and_a_single_seed_are_said() -> None:
+    described = {"dataset": "d", "k": 5, "split": "s", "description": "x", "silos": {"a": 1, "b": 2}}
+    labels: dict[str, Label] = {"dataset": "d", "k": 5, "rule": "entente", "seed": 0}
+    facts = {"command": "c", "seeds": 1, "data": [described]}
+    assert "Multi-Krum is Krum" in to_markdown(rules.draw([row(labels, 0.5)], facts))
+    described["silos"] = {"a": 1, "b": 2, "c": 3}
+    assert "Multi-Krum is Krum" not in to_markdown(rules.draw([row(labels, 0.5)], facts))
+    for seeds, said in ((1, "one seed"), (2, "2 seeds")):
+        hit = [
+            row({"dataset": "d", "part": "every attack", "rule": "r", "attack": "a", "seed": s}, 0.5)
+            for s in range(seeds)
+        ]
+        page = Document("", every_attack(hit, {"r": "R"}))
+        assert f"at its strongest, {said}" in to_markdown(page)
+
+
+def test_the_scale_page_says_whether_ten_rounds_are_too_few() -> None:
+    rows = [
+        row({"dataset": "d", "k": 50, "silos": 50, "method": method, "seed": seed}, ap + 0.001 * seed)
+        for seed in range(5)
+        for method, ap in (
+            ("entente", 0.1),
+            ("fedavg", 0.2),
+            ("entente, 30 rounds", 0.3),
+            ("fedavg, 30 rounds", 0.2),
+        )
+    ]
+    facts = {**FACTS, "data": [{"dataset": "d", "description": "x"}]}
+    text = to_markdown(scale.draw(rows, facts))
+    assert "AP -10.00 [-10.00, -10.00] and" in text
+    assert "AP +10.00 [+10.00, +10.00] and AUC +0.00 [+0.00, +0.00] with 30 rounds" in text
+    assert "| 50 (50), Entente, 30 rounds |" in text

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.lab.bench.conftest import recorded
 
-from entente_lab.bench import ablation, paper, rules, scale
+from entente_lab.bench import ablation, paper, results, rules, scale, similarity
 from entente_lab.bench.cells import Cell
 from entente_lab.bench.datasets import MADE_UP, SMALL, Library
+from entente_lab.bench.document import Document, to_markdown
 from entente_lab.bench.events import Prepared
 from entente_lab.bench.grid import families
 from entente_lab.bench.methods import RULES, change
 from entente_lab.bench.request import Request
 from entente_lab.bench.robustness import plan as robustness
 from entente_lab.bench.robustness.measure import measure_attack
+from entente_lab.bench.similarity import ATTACKED, ATTACKS, BASELINES, FORMS
 
 SEEDS = 2
 
@@ -20,7 +24,6 @@ SEEDS = 2
 @pytest.fixture
 def request_(monkeypatch: pytest.MonkeyPatch, small_company: Prepared, out: Path) -> Request:
     """The recorded part, on a company that is made already."""
-    from dataclasses import replace
 
     def prepare(library: Library, name: str, k: int) -> Prepared:
         events = replace(small_company.events, name=name, rounds=15)
@@ -84,6 +87,45 @@ def test_an_attacked_cell_leaves_the_next_one_of_its_process_alone(
     views(lab.matrix(["replay"], ["fedavg"])[0], "attacked")
     views(lab.matrix(["targeted rows"], ["fedavg"])[0], "rows")
     assert views(lab.clean("fedavg"), "after") == before
+
+
+def test_the_table_about_j_has_every_form_for_all_seeds_and_attacks_for_the_first_five(
+    request_: Request,
+) -> None:
+    cells, _ = similarity.plan(replace(request_, seeds=6, sources={"lanl-replay": request_.out}))
+    seeds = {
+        name: {c.labels["seed"] for c in cells if c.labels["part"] == part and c.labels["dataset"] == dataset}
+        for name, part, dataset in (
+            ("clean", "clean", SMALL),
+            ("hit", "attack", SMALL),
+            ("replay", "clean", "lanl-replay"),
+        )
+    }
+    assert seeds == {"clean": set(range(6)), "hit": set(range(5)), "replay": set(range(5))}
+    assert {cell.labels["k"] for cell in cells if cell.labels["dataset"] == "lanl-replay"} == {4}
+    assert len(keys(cells, part="clean", dataset=SMALL, k=3)) == 6 * (len(FORMS) + len(BASELINES))
+    assert len(keys(cells, part="attack")) == 5 * len(ATTACKED) * (1 + len(ATTACKS))
+
+
+def test_rules_on_the_replay_are_for_the_k_that_leaves_five_silos(request_: Request) -> None:
+    cells, _ = rules.plan(replace(request_, sources={"lanl-replay": request_.out}))
+    assert {(c.labels["dataset"], c.labels["k"]) for c in cells} == {(SMALL, 5), ("lanl-replay", 16)}
+
+
+@pytest.mark.parametrize(("folder", "page"), [("recorded", "results"), ("recorded-lanl", "results-lanl")])
+def test_the_recorded_page_says_of_entente_what_its_records_show(folder: str, page: str) -> None:
+    root = Path(__file__).parents[3] / "docs"
+    tables = {
+        grid: recorded(path)
+        for grid in ("paper", "rules", "scale")
+        if (path := root / "records" / folder / f"{grid}.parquet").exists()
+    }
+    blocks = [
+        *results.standing(tables["paper"]),
+        *results.off_zero(tables["paper"], tables["rules"], tables.get("scale", [])),
+    ]
+    drawn = to_markdown(Document("", blocks)).partition("\n\n")[2]
+    assert drawn.strip() in (root / f"{page}.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", MADE_UP)

@@ -162,6 +162,8 @@ def every_attack(rows: Sequence[Row], titles: Mapping[str, str]) -> list[Block]:
     if not chosen:
         return []
     attacks, rules = distinct(chosen, "attack"), distinct(chosen, "rule")
+    count = len(distinct(chosen, "seed"))
+    seeds = f"{count} seeds" if count > 1 else "one seed, so that no single figure shows a difference"
     found = {
         (attack, rule): aftermath(rows, where(chosen, attack=attack, rule=rule))
         for attack in attacks
@@ -170,8 +172,8 @@ def every_attack(rows: Sequence[Row], titles: Mapping[str, str]) -> list[Block]:
     blocks: list[Block] = [
         Heading("Every attack against every rule", 3),
         Paragraph(
-            "Each attack at its strongest. Figures over honest silos; – is a run that broke down or was "
-            "not asked for. The maps are for eyes, the tables hold the same numbers."
+            f"Each attack at its strongest, {seeds}. Figures over honest silos; – is a run that broke down "
+            "or was not asked for. The maps are for eyes, the tables hold the same numbers."
         ),
         worst(found, attacks, rules, titles),
     ]
