@@ -97,6 +97,15 @@ def test_workflows_call_make_targets_that_exist() -> None:
     assert called <= targets
 
 
+def test_workflows_install_what_tests_are_skipped_without_and_keep_their_pictures() -> None:
+    github = read(".github/workflows/checks.yml")["jobs"]["test"]["steps"]
+    gitlab = read(".gitlab-ci.yml")["test"]
+    for words in (str(github), str(gitlab["script"])):
+        assert all(name in words for name in ("openjdk-17-jre-headless", "rsyslog", "chromium"))
+    kept = [one["with"]["path"] for one in github if "upload-artifact" in one.get("uses", "")]
+    assert kept == gitlab["artifacts"]["paths"] == ["build/pictures"]
+
+
 def test_the_version_is_the_same_wherever_it_is_repeated() -> None:
     assert read("CITATION.cff")["version"] == __version__
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
