@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 import threading
 import time
@@ -59,9 +60,10 @@ class Server:
                 step = outer.plan.pop(0) if outer.plan else "answer"
                 if step == "stall":
                     outer.release.wait(60)
+                    self.close_connection = True
                     return
                 if step == "drop":
-                    self.connection.close()
+                    self._hang_up()
                     return
                 outer.requests.append((self.path, dict(self.headers), body))
                 status, value = (503, {}) if step == "fail" else outer.answer(self.path, body)
@@ -71,10 +73,14 @@ class Server:
                 self.end_headers()
                 if step == "half":  # taken, but nobody is told
                     self.wfile.write(data[: len(data) // 2])
-                    self.wfile.flush()
-                    self.connection.close()
+                    self._hang_up()
                     return
                 self.wfile.write(data)
+
+            def _hang_up(self) -> None:
+                self.wfile.flush()
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
 
             def log_message(self, *_: Any) -> None:
                 return
@@ -82,7 +88,7 @@ class Server:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
         self.release.set()

@@ -15,17 +15,17 @@ from entente.detection.alerts import Alert
 from entente.errors import ConfigError
 from entente.service.alerts import AlertStore
 from entente.service.database import transaction
-from entente.service.outbox import Courier, Outbox
+from entente.service.outbox import Backlog, Courier, Outbox
 from entente.service.outputs.base import Delivery, Output, Unreachable
 from entente.service.outputs.elastic import Elastic, ElasticOptions
 from entente.service.outputs.file import FileOptions, FileOutput
-from entente.service.outputs.http import HttpOptions
+from entente.service.outputs.http import HttpOptions, parsed
 from entente.service.outputs.splunk import Splunk, SplunkOptions
 from entente.service.outputs.webhook import Webhook
 from entente.service.secrets import Secret
 from entente.service.suppression import Suppressions
 
-from .conftest import Server, alert
+from .conftest import Server, alert, eventually
 
 SHORT: dict[str, Any] = {"timeout": 1.0}
 
@@ -55,45 +55,65 @@ def deliver_all(courier: Courier, clock: Clock, outbox: Outbox, name: str = "out
     raise AssertionError("the queue did not drain")
 
 
-def ids(requests: Sequence[tuple[str, dict[str, str], bytes]]) -> list[str]:
-    return [one["id"] for _, _, body in requests for one in json.loads(body)]
+class Receiver:
+    """What a server of one kind keeps, in order, and what it answers."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.kept: list[str] = []
+
+    def __call__(self, path: str, body: bytes) -> tuple[int, Any]:
+        if self.kind == "webhook":
+            self.kept += [one["id"] for one in json.loads(body)]
+        elif self.kind == "splunk":
+            events = body.decode().replace('}{"time"', '}\n{"time"').splitlines()
+            self.kept += [json.loads(event)["event"]["id"] for event in events]
+        else:
+            names = [json.loads(line)["create"]["_id"] for line in body.splitlines()[::2]]
+            items = [{"create": {"status": 409 if name in self.kept else 201}} for name in names]
+            self.kept += [name for name in names if name not in self.kept]
+            return 200, {"errors": False, "items": items}
+        return 200, {}
+
+
+def output_to(kind: str, url: str, monkeypatch: pytest.MonkeyPatch) -> Output:
+    if kind == "webhook":
+        return Webhook(HttpOptions(url=url, **SHORT), "outputs.hook")
+    if kind == "elastic":
+        return Elastic(ElasticOptions(url=url, **SHORT), "outputs.elastic")
+    monkeypatch.setenv("HEC", "token")
+    return Splunk(SplunkOptions(url=url, token=Secret(env="HEC"), **SHORT), "outputs.splunk")
 
 
 @pytest.mark.parametrize("trouble", ["fail", "stall", "drop", "half"])
-def test_a_webhook_that_misbehaves_loses_nothing_and_keeps_the_order(
-    database: sqlite3.Connection, server: Server, trouble: str
+@pytest.mark.parametrize("kind", ["webhook", "splunk", "elastic"])
+def test_a_server_that_misbehaves_gets_every_alert_in_order(
+    database: sqlite3.Connection, server: Server, monkeypatch: pytest.MonkeyPatch, kind: str, trouble: str
 ) -> None:
     alerts = [alert(i) for i in range(7)]
     outbox, clock = fill(database, alerts), Clock()
-    server.plan = [trouble, trouble, "answer"]
-    webhook = Webhook(HttpOptions(url=server.url, **SHORT), "outputs.hook")
-    courier = Courier("out", webhook, outbox, clock=clock)
-    deliver_all(courier, clock, outbox)
-    received = list(dict.fromkeys(ids(server.requests)))
-    assert received == [one.id for one in alerts]
+    server.plan = [trouble, "answer"] if trouble == "stall" else [trouble, trouble, "answer"]
+    server.answer = receiver = Receiver(kind)
+    output = output_to(kind, server.url, monkeypatch)
+    deliver_all(Courier("out", output, outbox, clock=clock), clock, outbox)
+    assert list(dict.fromkeys(receiver.kept)) == [one.id for one in alerts]
+    assert server.plan == []
+    assert outbox.backlog("out").refused == 0
+    if kind == "elastic" or trouble != "half":  # others cannot know what was taken with half an answer
+        assert len(receiver.kept) == len(alerts)
+    output.close()
 
 
-def test_bulk_documents_are_created_once_under_their_alerts_id(
-    database: sqlite3.Connection, server: Server
+@pytest.mark.parametrize("kind", ["webhook", "splunk", "elastic"])
+def test_a_batch_that_is_too_large_for_a_server_goes_in_smaller_parts(
+    database: sqlite3.Connection, server: Server, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    alerts = [alert(i) for i in range(5)]
-    outbox, clock = fill(database, alerts), Clock()
-    kept: dict[str, Any] = {}
-
-    def bulk(path: str, body: bytes) -> tuple[int, Any]:
-        lines = [json.loads(line) for line in body.splitlines()]
-        items = []
-        for action, document in zip(lines[::2], lines[1::2], strict=True):
-            name = action["create"]["_id"]
-            items.append({"create": {"status": 409 if name in kept else 201}})
-            kept.setdefault(name, document)
-        return 200, {"errors": False, "items": items}
-
-    server.answer = bulk
-    server.plan = ["half", "fail", "answer"]
-    elastic = Elastic(ElasticOptions(url=server.url, **SHORT), "outputs.elastic")
-    deliver_all(Courier("out", elastic, outbox, clock=clock), clock, outbox)
-    assert sorted(kept) == sorted(one.id for one in alerts)
+    alerts = [alert(i) for i in range(3)]
+    outbox, clock, receiver = fill(database, alerts), Clock(), Receiver(kind)
+    server.answer = lambda path, body: (413, {}) if len(body) > 2500 else receiver(path, body)
+    output = output_to(kind, server.url, monkeypatch)
+    deliver_all(Courier("out", output, outbox, clock=clock), clock, outbox)
+    assert receiver.kept == [one.id for one in alerts]
     assert outbox.backlog("out").refused == 0
 
 
@@ -127,6 +147,49 @@ def test_splunk_gets_its_token_and_one_event_per_alert(
     assert "s3cret" not in repr(options)
 
 
+def test_one_event_that_splunk_refuses_does_not_hold_up_the_others(
+    database: sqlite3.Connection, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEC", "token")
+    alerts = [alert(i) for i in range(4)]
+    outbox, clock = fill(database, alerts), Clock()
+    server.answer = lambda path, body: (
+        (400, {"text": "Invalid data format", "code": 6}) if alerts[1].id.encode() in body else (200, {})
+    )
+    splunk = Splunk(SplunkOptions(url=server.url, token=Secret(env="HEC"), **SHORT), "outputs.splunk")
+    deliver_all(Courier("out", splunk, outbox, clock=clock), clock, outbox)
+    taken = [body for _, _, body in server.requests if alerts[1].id.encode() not in body]
+    assert [one.id.encode() in b"".join(taken) for one in alerts] == [True, False, True, True]
+    assert outbox.backlog("out").refused == 1
+
+
+def test_an_index_that_splunk_does_not_know_refuses_no_alert(
+    database: sqlite3.Connection, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEC", "token")
+    outbox = fill(database, [alert(1), alert(2)])
+    server.answer = lambda path, body: (400, {"text": "Incorrect index", "code": 7})
+    splunk = Splunk(SplunkOptions(url=server.url, token=Secret(env="HEC"), **SHORT), "outputs.splunk")
+    Courier("out", splunk, outbox, clock=Clock()).step()
+    assert outbox.backlog("out") == Backlog(waiting=2, refused=0, attempts=1)
+
+
+@pytest.mark.parametrize("code", [None, "201", True])
+def test_an_answer_that_makes_no_sense_is_tried_again(
+    database: sqlite3.Connection, server: Server, code: object
+) -> None:
+    outbox = fill(database, [alert(1)])
+    server.answer = lambda path, body: (200, {"items": [{"create": {"status": code}}]})
+    elastic = Elastic(ElasticOptions(url=server.url, **SHORT), "outputs.elastic")
+    Courier("out", elastic, outbox, clock=Clock()).step()
+    assert outbox.backlog("out") == Backlog(waiting=1, refused=0, attempts=1)
+
+
+def test_an_answer_that_is_nested_too_deep_is_not_json() -> None:
+    with pytest.raises(Unreachable, match="JSON"):
+        parsed(b"[" * 200_000)
+
+
 class Flaky(Output):
     name = "flaky"
     summary = ""
@@ -148,6 +211,22 @@ def test_a_batch_that_is_taken_in_part_goes_on_where_it_stopped(database: sqlite
     outbox, clock, flaky = fill(database, alerts), Clock(), Flaky()
     deliver_all(Courier("out", flaky, outbox, clock=clock), clock, outbox)
     assert [name for name in flaky.taken if name != "break"] == [one.id for one in alerts]
+
+
+def test_a_fault_of_an_output_is_said_and_counted_and_its_thread_goes_on(
+    database: sqlite3.Connection,
+) -> None:
+    class Faulty(Flaky):
+        def deliver(self, alerts: Sequence[Alert], mark: str) -> Delivery:
+            raise TypeError("no such thing")
+
+    outbox, said = fill(database, [alert(1)]), list[str]()
+    courier = Courier("out", Faulty(), outbox, report=said.append)
+    courier.start()
+    eventually(lambda: outbox.backlog("out").attempts > 1)
+    courier.stop()
+    assert "TypeError" in said[0]
+    assert outbox.backlog("out").waiting == 1
 
 
 def test_an_output_that_is_down_waits_longer_each_time_and_never_blocks_another(

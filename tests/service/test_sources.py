@@ -273,6 +273,17 @@ def test_alerts_reach_a_topic_under_their_ids(cluster: str) -> None:
     reader.close()
 
 
+def test_an_alert_that_is_too_large_for_kafka_does_not_hold_up_the_others(cluster: str) -> None:
+    from entente.service.outputs.kafka import Kafka, KafkaOptions
+
+    output = Kafka(KafkaOptions(servers=cluster, topic="alerts", timeout=60), "outputs.kafka")
+    large = alert(2, src="x" * 1_200_000)
+    delivery = output.deliver([alert(1), large, alert(3)], "")
+    assert delivery.taken == 3
+    assert list(delivery.refused) == [large.id]
+    output.close()
+
+
 def test_a_cluster_that_is_away_is_unreachable() -> None:
     pytest.importorskip("confluent_kafka")
     from entente.service.outputs.kafka import Kafka, KafkaOptions

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from entente.detection.alerts import Alert
-from entente.errors import EntenteError
 from entente.service.database import fact, set_fact, transaction
 from entente.service.outputs.base import Output, Unreachable
 
@@ -137,11 +136,12 @@ class Courier:
             return 0
         try:
             delivery = self._output.deliver([alert for _, alert in due], self._outbox.mark(self.name))
-        except Unreachable as error:
+        except Exception as error:  # whatever it is, it must not end this thread
+            said = str(error) if isinstance(error, Unreachable) else f"{type(error).__name__}: {error}"
             attempts = self._outbox.backlog(self.name).attempts
             wait = wait_after(attempts, self._rng)
             self._outbox.failed(due[0][0], self._clock() + wait)
-            self._report(f"output {self.name}: {error}; next attempt in {wait:.0f} s")
+            self._report(f"output {self.name}: {said}; next attempt in {wait:.0f} s")
             return 0
         taken = due[: delivery.taken]
         refused = {number: delivery.refused[a.id] for number, a in taken if a.id in delivery.refused}
@@ -154,8 +154,10 @@ class Courier:
         while not self._stopped.is_set():
             try:
                 moved = self.step()
-            except EntenteError as error:
-                self._report(f"output {self.name}: {error}")
+            except Exception as error:  # a full disk, a damaged row; the queue stands as it stood
+                self._report(
+                    f"output {self.name}: the queue cannot be used ({type(error).__name__}: {error})"
+                )
                 moved = 0
             if not moved:
                 self._wake.wait(timeout=1.0)

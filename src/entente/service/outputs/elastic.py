@@ -11,10 +11,11 @@ from pydantic import Field
 from entente.detection.alerts import Alert
 from entente.detection.sinks import create as create_sink
 from entente.service.outputs.base import Delivery, Output, Unreachable
-from entente.service.outputs.http import Client, HttpOptions, parsed, temporary
+from entente.service.outputs.http import Client, HttpOptions, one_by_one, parsed, temporary
 
 EXISTS = 409
 """Status of a document that is there already: this very alert, sent before."""
+TOO_LARGE = 413
 
 
 class ElasticOptions(HttpOptions):
@@ -44,12 +45,18 @@ class Elastic(Output):
             lines += [json.dumps({"create": {"_index": self.options.index, "_id": alert.id}}), document]
         body = ("\n".join(lines) + "\n").encode()
         status, answer = self._client.post("/_bulk", body, self._headers)
+        if status == TOO_LARGE and len(alerts) > 1:
+            return one_by_one(lambda one: self.deliver(one, mark), alerts)
+        if status == TOO_LARGE:
+            return Delivery(1, {alerts[0].id: f"answered {status}"})
         if status != 200:
             raise Unreachable(f"answered {status}")
         items = _items(parsed(answer), len(alerts))
         refused: dict[str, str] = {}
         for taken, (alert, item) in enumerate(zip(alerts, items, strict=True)):
-            code = int(item.get("status", 500))
+            code = item.get("status")
+            if type(code) is not int:
+                raise Unreachable("the answer does not tell what became of each document")
             if temporary(code):
                 if not taken:
                     raise Unreachable(f"document answered with {code}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from entente.config import Section
+from entente.detection.alerts import Alert
 from entente.errors import ConfigError, MissingExtraError
 from entente.service.config import LOOPBACK
-from entente.service.outputs.base import Unreachable
+from entente.service.outputs.base import Delivery, Unreachable
 from entente.service.secrets import Secret
 
 LARGEST_ANSWER = 16 << 20
@@ -104,8 +105,21 @@ def parsed(answer: bytes) -> Any:
     """The answer as JSON; Unreachable when it is cut short or something else."""
     try:
         return json.loads(answer)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unreachable("the answer is not JSON") from error
+
+
+def one_by_one(deliver: Callable[[Sequence[Alert]], Delivery], alerts: Sequence[Alert]) -> Delivery:
+    """The alerts of a batch that was refused, each alone: one of them is to blame, the others are taken."""
+    refused: dict[str, str] = {}
+    for taken, alert in enumerate(alerts):
+        try:
+            refused |= deliver([alert]).refused
+        except Unreachable:
+            if not taken:
+                raise
+            return Delivery(taken, refused)
+    return Delivery(len(alerts), refused)
 
 
 def _credentials(options: HttpOptions, where: str) -> dict[str, str]:

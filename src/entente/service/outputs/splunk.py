@@ -10,9 +10,11 @@ from pydantic import Field
 from entente.detection.alerts import Alert
 from entente.errors import ConfigError
 from entente.service.outputs.base import Delivery, Output, Unreachable
-from entente.service.outputs.http import Client, HttpOptions, temporary
+from entente.service.outputs.http import Client, HttpOptions, one_by_one, parsed, temporary
 
 PATH = "/services/collector/event"
+SETTINGS = (7, 10, 11, 14, 16)
+"""Codes of HEC: index, channel, acknowledgements or the way of signing in are not as it wants them."""
 
 
 class SplunkOptions(HttpOptions):
@@ -55,9 +57,21 @@ class Splunk(Output):
         status, answer = self._client.post(PATH, body, self._headers)
         if status == 200:
             return Delivery(len(alerts))
-        if temporary(status) or len(alerts) > 1:
-            raise Unreachable(f"answered {status}: {answer[:200].decode('utf-8', 'replace')}")
-        return Delivery(1, {alerts[0].id: f"answered {status}"})
+        said = f"answered {status}: {answer[:200].decode('utf-8', 'replace')}"
+        if temporary(status) or _settings(answer):
+            raise Unreachable(said)
+        if len(alerts) > 1:
+            return one_by_one(lambda one: self.deliver(one, mark), alerts)
+        return Delivery(1, {alerts[0].id: said})
 
     def close(self) -> None:
         self._client.close()
+
+
+def _settings(answer: bytes) -> bool:
+    """Whether an answer speaks of the collector's settings, which can be put right, and not of an event."""
+    try:
+        said = parsed(answer)
+    except Unreachable:
+        return False
+    return isinstance(said, dict) and said.get("code") in SETTINGS

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from entente.detection.alerts import Alert
 from entente.service.outputs.base import Delivery, Output, Unreachable
-from entente.service.outputs.http import Client, HttpOptions, temporary
+from entente.service.outputs.http import Client, HttpOptions, one_by_one, temporary
 
 
 class Webhook(Output):
@@ -27,22 +27,11 @@ class Webhook(Output):
         status, _ = self._client.post("", body, self._headers)
         if 200 <= status < 300:
             return Delivery(len(alerts))
-        if temporary(status) or len(alerts) > 1:
-            if not temporary(status):  # one of them is to blame: ask for each alone
-                return self._one_by_one(alerts)
+        if temporary(status):
             raise Unreachable(f"answered {status}")
+        if len(alerts) > 1:
+            return one_by_one(lambda one: self.deliver(one, mark), alerts)
         return Delivery(1, {alerts[0].id: f"answered {status}"})
-
-    def _one_by_one(self, alerts: Sequence[Alert]) -> Delivery:
-        refused: dict[str, str] = {}
-        for taken, alert in enumerate(alerts):
-            try:
-                refused |= self.deliver([alert], "").refused
-            except Unreachable:
-                if not taken:
-                    raise
-                return Delivery(taken, refused)
-        return Delivery(len(alerts), refused)
 
     def close(self) -> None:
         self._client.close()
