@@ -10,6 +10,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
 import shutil
 import time
@@ -26,6 +27,7 @@ from entente.errors import StorageError, UsageError
 Arrays = dict[str, NDArray[Any]]
 FACTS = "facts"
 SUMS = "SHA256SUMS"
+LOCK = ".lock"
 
 
 class Bundle(NamedTuple):
@@ -157,9 +159,26 @@ def append_line(path: Path, line: str) -> None:
         raise _cannot_write(path, error) from error
 
 
+def parse_json(text: str | bytes) -> Any:
+    """JSON as it is written here: ValueError for a number that has no end too."""
+    return json.loads(text, parse_float=_finite, parse_constant=_finite)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return value
+
+
+def checksum(table: Mapping[str, Any]) -> str:
+    """SHA-256 of a JSON object, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(table, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise StorageError(f"is not readable JSON ({error})", where=path) from error
 
@@ -233,7 +252,7 @@ def fingerprint(path: Path) -> str | None:
     """SHA-256 over a file, or over the names and contents of a directory; None if there is nothing."""
     if not path.exists():
         return None
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file() and f.name != LOCK)
     whole = hashlib.sha256()
     for file in files:
         name = "" if file == path else file.relative_to(path).as_posix()
@@ -242,14 +261,18 @@ def fingerprint(path: Path) -> str | None:
     return whole.hexdigest()
 
 
-def file_sum(file: Path, folder: Path) -> str:
-    """The line of a file in the checksums of `folder`."""
+def file_digest(file: Path) -> str:
+    """SHA-256 of a file."""
     try:
         with file.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
+            return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise StorageError(f"cannot be read ({error.strerror})", where=file) from error
-    return f"{digest}  {file.relative_to(folder).as_posix()}\n"
+
+
+def file_sum(file: Path, folder: Path) -> str:
+    """The line of a file in the checksums of `folder`."""
+    return f"{file_digest(file)}  {file.relative_to(folder).as_posix()}\n"
 
 
 def _sums(path: Path) -> list[bytes]:
@@ -294,7 +317,7 @@ def locked(folder: Path, busy: str, patience: float = 0.0, mode: int = 0o777) ->
     until = time.monotonic() + patience
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=mode)
-        lock = (folder / ".lock").open("a")
+        lock = (folder / LOCK).open("a")
     except OSError as error:
         raise StorageError(f"cannot be written ({error.strerror or error})", where=folder) from error
     with lock:

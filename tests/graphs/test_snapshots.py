@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entente.errors import GraphError, StorageError
+from entente.errors import EntenteError, GraphError, StorageError
 from entente.graphs.identity import SharedIndex
 from entente.graphs.silo import silo_graph
 from entente.graphs.snapshots import Timeline, read_timeline
@@ -144,3 +147,42 @@ def test_a_flipped_bit_in_the_events_is_noticed_and_a_directory_without_checksum
     file.write_bytes(content)
     (folder / "SHA256SUMS").unlink()
     assert read_timeline(folder, 5).num_windows == 10
+
+
+def test_damage_in_events_without_checksums_is_an_error_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    write_events(event_table([(t, f"h{t % 7}", "b", 0) for t in range(300)]), folder)
+    (folder / "SHA256SUMS").unlink()
+    (file,) = folder.glob("day=*/*.parquet")
+    content = file.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    for damaged in (content[: len(content) // 2], content[:footer] + b"\0" * 40 + content[footer + 40 :]):
+        file.write_bytes(damaged)
+        with pytest.raises(StorageError, match="cannot be read"):
+            read_timeline(folder, 5)
+    file.write_bytes(content)
+    table = pq.read_table(file, partitioning=None)
+    src = pa.array([None, *table["src"].to_pylist()[1:]], pa.string())
+    pq.write_table(table.set_column(1, pa.field("src", pa.string()), src), file)
+    with pytest.raises(StorageError, match="no value in column src"):
+        read_timeline(folder, 5)
+    file.write_bytes(content)
+    (folder / "day=someday").mkdir()
+    file.rename(folder / "day=someday" / file.name)
+    with pytest.raises(StorageError, match="day=someday"):
+        read_timeline(folder, 5)
+
+
+def test_any_value_in_a_manifest_is_a_value_or_an_error_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    write_events(event_table([(t, "a", "b", 0) for t in range(50)]), folder)
+    stored = folder / "_manifest.json"
+    good = json.loads(stored.read_text())
+    for name in good:
+        for value in (None, "x", -1, 10**30, 1.5, [], {}, [None], {"a": "b"}, True):
+            stored.write_text(json.dumps(good | {name: value}))
+            with suppress(EntenteError):
+                read_timeline(folder, 5)
+    stored.write_text(json.dumps(good | {"first_time": None}))
+    with pytest.raises(StorageError, match="_manifest"):
+        read_timeline(folder, 5)

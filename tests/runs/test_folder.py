@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,19 @@ def test_a_run_does_not_go_on_with_other_events(tmp_path: Path) -> None:
     (events / "day=1970-01-02" / "part-0000.parquet").write_bytes(b"more")
     with pytest.raises(UsageError, match="not those that the run began with"):
         folder.begin(experiment, resume=True)
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity"])
+def test_a_number_without_end_is_an_error_in_words(tmp_path: Path, number: str) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_metrics(metrics())
+    stored = tmp_path / "metrics.json"
+    stored.write_text(re.sub(r'"ap": [0-9.]+', f'"ap": {number}', stored.read_text()))
+    with pytest.raises(StorageError, match=r"metrics\.json: is not readable JSON"):
+        folder.metrics()
+    folder.append_round(train_record(1))
+    folder.append_round(train_record(2))
+    rounds = tmp_path / "rounds.jsonl"
+    rounds.write_text(rounds.read_text().replace('"loss": 0.5', f'"loss": {number}', 1))
+    with pytest.raises(StorageError, match=r"rounds\.jsonl:1: is not JSON"):
+        folder.rounds()

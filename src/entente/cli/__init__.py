@@ -127,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     from entente.errors import EntenteError, Interrupted
 
+    before = os.umask(0o077)  # what is written holds names of hosts and users
     try:
         build(words)(args=words, prog_name="entente")
     except Interrupted as stop:
@@ -139,3 +140,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(Interrupted.exit_code)  # before a command had begun
     except BrokenPipeError:
         sys.exit(0)
+    finally:
+        os.umask(before)

@@ -202,7 +202,6 @@ def submit(
 
     Example: entente federation submit experiment.toml --kit kits/coordinator
     """
-    from entente.artifacts import private_files
     from entente.config import load_experiment
     from entente.deployment import submit as jobs
     from entente.deployment.require import require_flare
@@ -214,22 +213,21 @@ def submit(
     site = Site.load(kit)
     settings = jobs.prepare(site, load_experiment(experiment, tuple(changes or ())))
     _refuse_errors(site)
-    with private_files():
-        submission = jobs.submit(
-            site,
-            settings,
-            resume=resume,
-            connect_timeout=connect_timeout,
-            tell=lambda line: console.print(line, markup=False),
-        )
-        if not detach:
-            with tracking(track or (), submission.run, settings) as tracked:
+    submission = jobs.submit(
+        site,
+        settings,
+        resume=resume,
+        connect_timeout=connect_timeout,
+        tell=lambda line: console.print(line, markup=False),
+    )
+    if not detach:
+        with tracking(track or (), submission.run, settings) as tracked:
 
-                def watch(record: RoundRecord) -> None:
-                    tracked(record)
-                    console.print(describe(record), markup=False)
+            def watch(record: RoundRecord) -> None:
+                tracked(record)
+                console.print(describe(record), markup=False)
 
-                jobs.follow(site, submission, watch)
+            jobs.follow(site, submission, watch)
     if as_json:
         print_json({"job": submission.job, "run": str(submission.run.path), **submission.state.read()})
     else:

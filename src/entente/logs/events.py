@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from entente.errors import LogError
+from entente.artifacts import SUMS
+from entente.errors import LogError, StorageError
 from entente.logs.manifest import FILES, Manifest, ReadSource, read_manifest, seal_events, write_manifest
 from entente.logs.schema import COLUMNS, DAY, REQUIRED, STORED_SCHEMA
 from entente.logs.store import (
@@ -56,9 +57,23 @@ def scan_events(
         schema=ENCODED_SCHEMA if encoded else STORED_SCHEMA,
         format=ds.ParquetFileFormat(read_options=options),
     )
-    for batch in dataset.to_batches(columns=list(columns), filter=wanted):
-        if batch.num_rows:
-            yield batch
+    unsealed = not (path / SUMS).is_file()
+    try:
+        for batch in dataset.to_batches(columns=list(columns), filter=wanted):
+            if batch.num_rows:
+                if unsealed:
+                    check_rows(batch, [name for name in columns if name in REQUIRED])
+                yield batch
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"cannot be read ({error})", where=path) from error
+
+
+def check_rows(rows: pa.Table | pa.RecordBatch, whole: Sequence[str]) -> None:
+    """ArrowInvalid for damaged rows of a file without a checksum; the columns `whole` have no gaps."""
+    rows.validate(full=True)
+    for name in whole:
+        if rows[name].null_count:
+            raise pa.ArrowInvalid(f"no value in column {name}")
 
 
 def load_events(
@@ -80,7 +95,10 @@ def event_files(path: Path, start: int | None = None, end: int | None = None) ->
     read_manifest(path)
     files = []
     for file in path.glob(FILES):
-        first = day_number(file.parent.name.removeprefix("day=")) * DAY
+        try:
+            first = day_number(file.parent.name.removeprefix("day=")) * DAY
+        except ValueError as error:
+            raise StorageError("is not the folder of a day", where=file.parent) from error
         if (start is None or first + DAY > start) and (end is None or first < end):
             files.append(file)
     return sorted(files)

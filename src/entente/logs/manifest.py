@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from entente.artifacts import SUMS, file_sum, read_json, write_json, write_text
 from entente.errors import LogError, StorageError
-from entente.logs.schema import ADDED_SINCE, SCHEMA_VERSION
+from entente.logs.schema import ADDED_SINCE, MICROSECONDS, SCHEMA_VERSION
 
 MANIFEST = "_manifest.json"
 FILES = "day=*/*.parquet"
 LATER = ("unknown_labels", "names")
 """Fields that manifests of older versions lack."""
+FIRST_MOMENT, LAST_MOMENT = (seconds * MICROSECONDS for seconds in (-62_135_596_800, 253_402_300_800))
+"""The years 1 to 9999."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,18 @@ class Manifest:
         return {**asdict(self), "seen": self.seen, "filtered": self.filtered, "bad": self.bad}
 
 
+class Spanning(Protocol):
+    """What every summary of a directory says."""
+
+    @property
+    def first_time(self) -> int: ...
+    @property
+    def last_time(self) -> int: ...
+
+
+Kind = TypeVar("Kind", bound=Spanning)
+
+
 def total(counts: Any) -> dict[str, int]:
     """Add up counts per reason, most frequent first."""
     added: dict[str, int] = {}
@@ -121,6 +136,27 @@ def check_events(path: Path, files: Iterable[Path]) -> None:
             )
 
 
+def typed(kind: type[Kind], values: Mapping[str, Any], where: Path) -> Kind:
+    """A summary from what JSON holds; StorageError unless every value is of its field's type."""
+    from pydantic import ValidationError
+
+    try:
+        summary: Kind = _adapter(kind).validate_python(values)
+    except ValidationError as error:
+        fields = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
+        raise StorageError(f"is not a manifest of this version ({fields})", where=where) from error
+    if not FIRST_MOMENT <= summary.first_time <= summary.last_time < LAST_MOMENT:
+        raise StorageError("first_time and last_time are no times", where=where)
+    return summary
+
+
+@cache
+def _adapter(kind: type[Any]) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
 def read_manifest(path: Path) -> Manifest:
     """The manifest of event directory `path`; a LogError says what to do when it is none."""
     stored = path / MANIFEST
@@ -133,10 +169,9 @@ def read_manifest(path: Path) -> Manifest:
     document = read_json(stored)
     try:
         known = {name: document[name] for name in Manifest.__slots__ if name in document or name not in LATER}
-        known["sources"] = tuple(ReadSource(**source) for source in known["sources"])
-        manifest = Manifest(**known)
     except (KeyError, TypeError) as error:
         raise StorageError(f"is not a manifest of this version ({error})", where=stored) from error
+    manifest = typed(Manifest, known, stored)
     if manifest.version != SCHEMA_VERSION and manifest.version not in ADDED_SINCE:
         raise StorageError(
             f"has version {manifest.version}, this program reads {SCHEMA_VERSION}",

@@ -19,6 +19,7 @@ from entente.artifacts import (
     arrays_of,
     fingerprint,
     locked,
+    parse_json,
     write_bytes,
     write_text,
 )
@@ -96,7 +97,7 @@ class RunFolder:
         lines = _lines(path)
         for number, line in enumerate(lines, start=1):
             try:
-                table = json.loads(line)
+                table = parse_json(line)
             except (ValueError, RecursionError) as error:
                 if number == len(lines):
                     break

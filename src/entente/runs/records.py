@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
-from entente.artifacts import read_json, write_json
+from entente.artifacts import checksum, read_json, write_json
 from entente.detection.metrics import Metrics
 from entente.detectors.base import GraphShape
 from entente.errors import StorageError
@@ -106,10 +104,8 @@ class RunMetrics(StoredRecord):
     overall: Metrics
     per_silo: dict[str, Metrics]
     baselines: dict[str, Metrics] = Field(default_factory=dict)
-
-
-def checksum(table: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(table, sort_keys=True, allow_nan=False).encode()).hexdigest()
+    short_history: dict[str, int] = Field(default_factory=dict)
+    """Silo -> test windows that a baseline scored, since the history before them was too short."""
 
 
 def parse(cls: type[Kind], table: Any, where: Path, line: int | None = None) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,16 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from entente.artifacts import read_json, write_json
+from entente.artifacts import LOCK, checksum, file_digest, locked, read_json, write_json
 from entente.errors import LogError, StorageError, UsageError
 from entente.logs.edges.engines import TableEngine
 from entente.logs.edges.query import EdgeQuery, Span, TableMapping
-from entente.logs.edges.schema import NAMES
+from entente.logs.edges.schema import EDGE_SCHEMA, NAMES
+from entente.logs.events import check_rows
+from entente.logs.manifest import FIRST_MOMENT, LAST_MOMENT, typed
 from entente.logs.schema import DAY
 from entente.logs.store import MOST_DAYS, day_name, time_text
 
 MANIFEST = "_edges.json"
-VERSION = 1
+VERSION = 2
+UNSEALED = 1
+"""The version without checksums: its files are taken as they are."""
+NAME = re.compile(r"day=[0-9-]+/[0-9a-f-]+\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class EdgeFile:
     end: int
     edges: int
     events: int
+    sha256: str = ""
+    """Of its bytes; nothing where the version that wrote it took none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +69,26 @@ def is_edges(path: Path) -> bool:
 
 
 def read_edge_manifest(path: Path) -> EdgeManifest:
-    document = read_json(path / MANIFEST)
-    try:
-        known = {name: document[name] for name in EdgeManifest.__slots__}
-        files = tuple(EdgeFile(**file) for file in known.pop("files"))
-        manifest = EdgeManifest(files=files, **known)
-    except (KeyError, TypeError) as error:
-        raise StorageError(f"is not a list of edge files ({error})", where=path / MANIFEST) from error
-    if manifest.version != VERSION:
+    """The list of an edge directory; StorageError if it was changed, or is none."""
+    stored = path / MANIFEST
+    table = read_json(stored)
+    if not isinstance(table, dict):
+        raise StorageError("is not a list of edge files", where=stored)
+    recorded, version = table.pop("sha256", None), table.get("version")
+    if version not in (UNSEALED, VERSION):
         raise StorageError(
-            f"has version {manifest.version}, this program reads {VERSION}",
-            where=path / MANIFEST,
+            f"has version {version!r}, this program reads {VERSION}",
+            where=stored,
             remedy="Run `entente edges` again with this version, into another folder.",
         )
+    if version == VERSION and recorded != checksum(table):
+        raise StorageError("was changed or damaged: its checksum is not the recorded one", where=stored)
+    manifest = typed(EdgeManifest, table, stored)
+    for file in manifest.files:
+        if not NAME.fullmatch(file.name) or not FIRST_MOMENT <= file.start < file.end <= LAST_MOMENT:
+            raise StorageError(f"names a file that is none of edges ({file.name})", where=stored)
+    if not 0 < manifest.width < LAST_MOMENT:
+        raise StorageError(f"has windows of {manifest.width} microseconds", where=stored)
     return manifest
 
 
@@ -84,16 +99,25 @@ def scan_edges(path: Path, columns: list[str], start: int, end: int) -> Iterator
     for file in sorted(manifest.files, key=lambda file: file.start):
         if file.end <= start or file.start >= end or not file.edges:
             continue
+        place = path / file.name
+        if file.sha256 and file_digest(place) != file.sha256:
+            raise StorageError(
+                "is damaged: its checksum is not the recorded one",
+                where=place,
+                remedy="Bring it back from a copy, or run `entente edges` into another folder.",
+            )
         try:
             table = pq.read_table(
-                path / file.name,
+                place,
                 columns=columns,
                 read_dictionary=names,
                 partitioning=None,
                 filters=(pc.field("window") >= start) & (pc.field("window") < end),
             )
+            if not file.sha256:
+                check_rows(table, [name for name in columns if not EDGE_SCHEMA.field(name).nullable])
         except (OSError, pa.ArrowException) as error:
-            raise StorageError(f"cannot be read ({error})", where=path / file.name) from error
+            raise StorageError(f"cannot be read ({error})", where=place) from error
         yield table
 
 
@@ -124,8 +148,17 @@ def write_edges(
     """Ask for the edges of one span after the other; what is there already is not asked for again.
 
     The manifest names a file once it is complete, so that a run that was stopped goes on where it was. The
-    last window is a file of its own and is asked for anew next time: more events of it may have come.
+    last window is a file of its own and is asked for anew next time: more events of it may have come. One
+    process at a time writes a directory.
     """
+    _former(request.out, request.width)  # before anything is put into somebody else's folder
+    with locked(request.out, "another `entente edges` is writing this directory"):
+        return _write_edges(engine, request, report)
+
+
+def _write_edges(
+    engine: TableEngine, request: EdgeRequest, report: Callable[[EdgeFile], None]
+) -> EdgeManifest:
     out, width = request.out, request.width
     query = EdgeQuery(engine.source, request.mapping, here=engine.here)
     manifest = _former(out, width)
@@ -135,6 +168,7 @@ def write_edges(
         manifest = EdgeManifest(width, first, last)
     manifest = replace(
         manifest,
+        version=VERSION,
         first_time=min(first, manifest.first_time),
         last_time=max(last, manifest.last_time),
         files=tuple(file for file in manifest.files if done is None or file.start < done),
@@ -145,7 +179,8 @@ def write_edges(
         table = query.finished(engine.rows(query.edges(span)))
         file = _write(out, span, table)
         manifest = replace(manifest, files=(*manifest.files, file))
-        write_json(out / MANIFEST, {**asdict(manifest)})
+        facts = asdict(manifest)
+        write_json(out / MANIFEST, facts | {"sha256": checksum(facts)})
         report(file)
     _remove_others(out, manifest)
     return manifest
@@ -171,7 +206,7 @@ def first_span(engine: TableEngine, query: EdgeQuery, request: EdgeRequest) -> S
 
 
 def _former(out: Path, width: int) -> EdgeManifest | None:
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    if not out.exists() or (out.is_dir() and {file.name for file in out.iterdir()} <= {LOCK}):
         return None
     if not is_edges(out):
         raise UsageError(
@@ -222,10 +257,15 @@ def _write(out: Path, span: Span, table: pa.Table) -> EdgeFile:
             write_statistics=["window", "time"],
             store_schema=False,
         )
+        digest = file_digest(whole)
+        if (out / name).exists() and file_digest(out / name) != digest:
+            # What a list names is never written over: whoever reads by the former list finds its files.
+            name = f"{name.removesuffix('.parquet')}-{digest[:8]}.parquet"
         whole.replace(out / name)
     except OSError as error:
         raise StorageError(f"cannot be written ({error.strerror or error})", where=out / name) from error
-    return EdgeFile(name, span.start, span.end, table.num_rows, pc.sum(table["count"]).as_py() or 0)
+    events = pc.sum(table["count"]).as_py() or 0
+    return EdgeFile(name, span.start, span.end, table.num_rows, events, digest)
 
 
 def _remove_others(out: Path, manifest: EdgeManifest) -> None:
