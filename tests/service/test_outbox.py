@@ -248,16 +248,56 @@ def test_an_output_that_is_down_waits_longer_each_time_and_never_blocks_another(
     assert outbox.backlog("down").waiting == 1
 
 
+class Dying(FileOutput):
+    """Is killed after it has written, before that is committed."""
+
+    def deliver(self, alerts: Sequence[Alert], mark: str) -> Delivery:
+        delivery = super().deliver(alerts, mark)
+        if delivery.taken:
+            raise KeyboardInterrupt
+        return delivery
+
+
 def test_a_file_holds_no_line_twice_after_a_kill_between_writing_and_committing(
     database: sqlite3.Connection, tmp_path: Path
 ) -> None:
     outbox, clock = fill(database, [alert(i) for i in range(3)]), Clock()
-    files = FileOutput(FileOptions(path=tmp_path / "alerts"), "outputs.files")
-    due = outbox.due("out", 0.0)
-    files.deliver([one for _, one in due], outbox.mark("out"))  # killed here: nothing is committed
-    deliver_all(Courier("out", files, outbox, clock=clock), clock, outbox)
+    options = FileOptions(path=tmp_path / "alerts")
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            Courier("out", Dying(options, "outputs.files"), outbox, clock=clock).step()
+    deliver_all(Courier("out", FileOutput(options, "outputs.files"), outbox, clock=clock), clock, outbox)
     lines = [line for file in (tmp_path / "alerts").iterdir() for line in file.read_text().splitlines()]
     assert len(lines) == len(set(lines)) == 3
+
+
+def test_a_file_that_an_output_does_not_know_is_kept_and_continued(
+    database: sqlite3.Connection, tmp_path: Path
+) -> None:
+    outbox, clock = fill(database, [alert(1)], ("before",)), Clock()
+    options = FileOptions(path=tmp_path / "alerts")
+    files = FileOutput(options, "outputs.files")
+    deliver_all(Courier("before", files, outbox, clock=clock), clock, outbox, "before")
+    outbox = fill(database, [alert(2)], ("renamed",))
+    with pytest.raises(KeyboardInterrupt):
+        Courier("renamed", Dying(options, "outputs.files"), outbox, clock=clock).step()
+    deliver_all(Courier("renamed", files, outbox, clock=clock), clock, outbox, "renamed")
+    (file,) = (tmp_path / "alerts").iterdir()
+    assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == [alert(1).id, alert(2).id]
+
+
+def test_alerts_of_a_hundred_days_and_of_a_day_long_past_reach_their_files(
+    database: sqlite3.Connection, tmp_path: Path
+) -> None:
+    alerts = [alert(24 * day) for day in (*range(100, 200), 0, 100)]
+    alerts[-1] = alert(24 * 100 + 1)
+    outbox, clock = fill(database, alerts), Clock()
+    files = FileOutput(FileOptions(path=tmp_path / "alerts"), "outputs.files")
+    deliver_all(Courier("out", files, outbox, clock=clock), clock, outbox)
+    outbox = fill(database, [alert(24 * 101 + 1)])
+    deliver_all(Courier("out", files, outbox, clock=clock), clock, outbox)
+    lines = [line for file in (tmp_path / "alerts").iterdir() for line in file.read_text().splitlines()]
+    assert len(lines) == len(set(lines)) == 103
 
 
 def test_plain_http_beyond_loopback_is_refused() -> None:

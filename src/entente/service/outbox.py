@@ -135,7 +135,8 @@ class Courier:
         if not due:
             return 0
         try:
-            delivery = self._output.deliver([alert for _, alert in due], self._outbox.mark(self.name))
+            mark = self._outbox.mark(self.name)
+            delivery = self._output.deliver([alert for _, alert in due], mark)
         except Exception as error:  # whatever it is, it must not end this thread
             said = str(error) if isinstance(error, Unreachable) else f"{type(error).__name__}: {error}"
             attempts = self._outbox.backlog(self.name).attempts
@@ -148,6 +149,8 @@ class Courier:
         self._outbox.delivered(self.name, [number for number, _ in taken], refused, delivery.mark)
         for number, reason in refused.items():
             self._report(f"output {self.name}: alert in place {number} was refused ({reason[:REASON]})")
+        if not taken and delivery.mark != mark:
+            return self.step()  # its mark had to be stored first
         return len(taken)
 
     def _run(self) -> None:

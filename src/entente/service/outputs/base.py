@@ -27,7 +27,8 @@ class Delivery:
     refused: Mapping[str, str] = field(default_factory=dict)
     """Alert id -> why the other side will never take it; these count as taken."""
     mark: str = ""
-    """What the output wants to be told before its next batch; stored together with the delivery."""
+    """What the output wants to be told before its next batch; stored together with the delivery. One that
+    takes nothing and gives a new mark is asked again at once."""
 
 
 class Output(ABC):

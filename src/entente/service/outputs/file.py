@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from itertools import groupby
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +14,9 @@ from entente.detection.alerts import Alert
 from entente.detection.sinks import create as create_sink
 from entente.detection.sinks.base import timestamp
 from entente.service.outputs.base import Delivery, Output, Unreachable
+
+REMEMBERED = 60
+"""So many files of other days keep their mark."""
 
 
 class FileOptions(Section):
@@ -26,8 +29,9 @@ class FileOptions(Section):
 
 
 class FileOutput(Output):
-    """The length of each file is stored with the delivery: what a killed process had appended without
-    having said so is cut off again, so that no line stands there twice."""
+    """The length of each file is stored before and with every delivery: what a killed process had appended
+    without having said so is cut off again, so that no line stands there twice, and none that stood there
+    before is lost."""
 
     name = "file"
     summary = "one file per day: jsonl, ecs, ocsf, cef or timesketch"
@@ -39,15 +43,23 @@ class FileOutput(Output):
 
     def deliver(self, alerts: Sequence[Alert], mark: str) -> Delivery:
         lengths: dict[str, int] = json.loads(mark) if mark else {}
+        days = defaultdict[str, list[Alert]](list)
+        for alert in alerts:
+            days[f"{timestamp(alert.start)[:10]}{self._sink.suffix}"].append(alert)
         try:
             self.options.path.mkdir(parents=True, exist_ok=True)
-            for day, group in groupby(alerts, key=lambda alert: timestamp(alert.start)[:10]):
-                name = f"{day}{self._sink.suffix}"
-                lengths[name] = self._append(name, self._sink.render(list(group)), lengths.get(name, 0))
+            unknown = {name: self._length(name) for name in days if name not in lengths}
+            if unknown:  # nothing is written before it is stored what stood there
+                return Delivery(0, mark=_marked(lengths | unknown, days))
+            for name, group in days.items():
+                lengths[name] = self._append(name, self._sink.render(group), lengths[name])
         except OSError as error:
             raise Unreachable(f"cannot be written ({error.strerror})") from error
-        recent = dict(sorted(lengths.items())[-60:])
-        return Delivery(len(alerts), mark=json.dumps(recent))
+        return Delivery(len(alerts), mark=_marked(lengths, days))
+
+    def _length(self, name: str) -> int:
+        path = self.options.path / name
+        return path.stat().st_size if path.exists() else 0
 
     def _append(self, name: str, text: str, length: int) -> int:
         path = self.options.path / name
@@ -59,3 +71,9 @@ class FileOutput(Output):
             file.flush()
             os.fsync(file.fileno())
             return int(file.tell())
+
+
+def _marked(lengths: Mapping[str, int], used: Collection[str]) -> str:
+    """The lengths of the files just used and of the last others."""
+    others = sorted(name for name in lengths if name not in used)
+    return json.dumps({name: lengths[name] for name in (*others[-REMEMBERED:], *used)})
