@@ -145,6 +145,14 @@ def test_more_than_a_ceiling_is_refused_at_submit_and_at_a_silo(
     assert said in str(terms.breach(terms.apply(experiment)))
 
 
+def test_training_in_batches_of_edges_is_within_the_default_terms(sites: dict[str, Site]) -> None:
+    """A batch takes less memory than all edges at once; it is no width of the model."""
+    experiment = Experiment.model_validate({"detector": {"name": "euler", "batch_edges": 2_000_000}})
+    assert prepare(sites["coordinator"], experiment).detector.model_dump()["batch_edges"] == 2_000_000
+    terms = Terms()
+    assert terms.breach(terms.apply(experiment)) is None
+
+
 def test_a_silos_job_gets_an_error_instead_of_more_memory_than_agreed() -> None:
     import subprocess
     import sys

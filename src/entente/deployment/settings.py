@@ -40,6 +40,10 @@ class CoordinatorSite(Section):
         return self
 
 
+LESS = ("batch_edges",)
+"""Options of detectors of which any number takes less memory than none."""
+
+
 class Terms(Section):
     """What all sites agreed; an experiment cannot change it."""
 
@@ -70,7 +74,7 @@ class Terms(Section):
     table_size: int = Field(default=1 << 21, ge=16, le=1 << 26)
     """Most rows of the identity table."""
     width: int = Field(default=4096, ge=1)
-    """Largest whole number among the detector's options (widths, batches, copies)."""
+    """Largest whole number among the detector's options (widths, copies), except those of `LESS`."""
     exchange: bool = False
     """While detecting, silos tell one another under pseudonyms which hosts stand out (docs/exchange.md)."""
     aggregation: ChosenAggregation = Field(default_factory=lambda: aggregation_options({}))
@@ -118,7 +122,7 @@ class Terms(Section):
         asked += [
             (f"detector.{name}", value, self.width)
             for name, value in detector.model_dump().items()
-            if isinstance(value, int) and not isinstance(value, bool)
+            if isinstance(value, int) and not isinstance(value, bool) and name not in LESS
         ]
         for name, value, most in asked:
             if value > most:
