@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,7 @@ from entente.service.loop import Input, WatchLoop
 from entente.service.outbox import Outbox
 
 FILE = "status.json"
+SHOWN = "%Y-%m-%d %H:%M:%S"
 STALE = 120.0
 """Seconds without a sign of life after which the service counts as not running."""
 
@@ -133,13 +135,18 @@ def shown(microseconds: int | None) -> str | None:
     """A time for people; logs with a clock of their own begin in 1970."""
     if microseconds is None:
         return None
-    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime(SHOWN)
+
+
+def _seconds(text: str | None) -> float | None:
+    """A shown time as a number again."""
+    return datetime.strptime(text, SHOWN).replace(tzinfo=UTC).timestamp() if text is not None else None
 
 
 class HealthServer:
     """/healthz (JSON, 503 when something is wrong) and /metrics (Prometheus) on loopback."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, clock: Callable[[], float] = time.time) -> None:
         self.status: Status | None = None
         outer = self
 
@@ -149,8 +156,10 @@ class HealthServer:
                 if found is None:
                     self._answer(503, "application/json", b'{"healthy": false}')
                 elif self.path == "/healthz":
-                    body = json.dumps(found.as_dict()).encode()
-                    self._answer(200 if found.healthy else 503, "application/json", body)
+                    running = clock() - found.at < STALE
+                    healthy = running and found.healthy
+                    body = json.dumps(found.as_dict() | {"healthy": healthy, "running": running}).encode()
+                    self._answer(200 if healthy else 503, "application/json", body)
                 elif self.path == "/metrics":
                     self._answer(200, "text/plain; version=0.0.4; charset=utf-8", metrics_text(found))
                 else:
@@ -218,6 +227,8 @@ class _Collector:
         gauges = {
             "pending_events": ("Events that wait for their window to close", s.pending),
             "open_alerts": ("Alerts that nobody has closed", s.open_alerts),
+            "last_sign_of_life_timestamp_seconds": ("When the service last told how it is", s.at),
+            "scored_until_timestamp_seconds": ("End of the last window scored", _seconds(s.scored_until)),
             "score_drift": ("Share of edges above the threshold over the share expected", s.drift),
         }
         for name, (help_text, number) in gauges.items():
@@ -229,13 +240,18 @@ class _Collector:
         yield dropped
         silent = GaugeMetricFamily("entente_source_silent", "1 when a source is silent", labels=["source"])
         behind = GaugeMetricFamily("entente_source_behind", "Bytes or messages unread", labels=["source"])
+        reached = GaugeMetricFamily(
+            "entente_source_reached_timestamp_seconds", "Time of a source's latest events", labels=["source"]
+        )
         for source in s.sources:
             silent.add_metric([source.name], float(source.silent))
             if source.behind is not None:
                 behind.add_metric([source.name], source.behind)
+            if (moment := _seconds(source.reached)) is not None:
+                reached.add_metric([source.name], moment)
         waiting = GaugeMetricFamily("entente_output_backlog", "Alerts to deliver", labels=["output"])
         refused = GaugeMetricFamily("entente_output_refused", "Alerts refused for good", labels=["output"])
         for output in s.outputs:
             waiting.add_metric([output.name], output.waiting)
             refused.add_metric([output.name], output.refused)
-        yield from (silent, behind, waiting, refused)
+        yield from (silent, behind, reached, waiting, refused)
