@@ -73,5 +73,6 @@ def make_kit(folder: Path) -> Path:
     site = Site.load(kit)
     for silo in ("east", "north"):
         site.audit.append("silo-joined", silo=silo, session="x")
+    site.audit.append("silo-version", silo="north", version="0.0.9")
     site.write_members({silo: {"session": "x", "seen": time.time()} for silo in ("east", "north")})
     return kit

@@ -33,6 +33,8 @@ def test_the_federation_page_says_who_is_in_and_how_long_certificates_last(
     told = client.get("/api/v1/federation").json()
     assert {one["name"] for one in told["silos"]} == {"east", "north", "west"}
     assert {one["name"] for one in told["silos"] if one["since"]} == {"east", "north"}
+    assert [one["version"] for one in told["silos"]] == [None, "0.0.9", None]
+    assert '<span class="wrong">0.0.9</span>' in page
     assert all(300 < one["days"] < 4000 for one in told["certificates"])
     assert {one["site"] for one in told["certificates"]} == {"coordinator", "east", "north", "west"}
     revoke(Site.load(kit), "west")

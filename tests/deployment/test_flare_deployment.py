@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 from safetensors.numpy import load_file as read_arrays
 
+from entente import __version__
 from entente.config import Experiment, load_experiment
 from entente.deployment import policy, process
 from entente.deployment.audit import read, verify, witness
@@ -144,6 +145,8 @@ def test_status_and_audit_tell_what_happened(lab: Any) -> None:
         assert ended[lab.run(lab.root / f"{name}.toml").path.name] == ("done", rounds, set(SILOS))
     central = lab.coordinator.audit.path
     assert verify(central).events["silo-joined"] >= 3
+    versions = {(e["silo"], e["version"]) for _, e in read(central) if e["event"] == "silo-version"}
+    assert versions == {(silo, __version__) for silo in SILOS}
     for silo in SILOS:
         own = Site.load(lab.kits[silo]).audit.path
         assert verify(own).events["task"] >= 9

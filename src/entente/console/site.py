@@ -40,7 +40,7 @@ class SiteView:
 
     status: dict[str, Any]
     version: str
-    silos: tuple[dict[str, Any], ...]  # name, state, seen, since
+    silos: tuple[dict[str, Any], ...]  # name, state, seen, since, version
     certificates: tuple[
         Certificate, ...
     ]  # of the kit, and of other sites where the authority's list is at hand
@@ -52,14 +52,14 @@ def look_at(kit: Path, now: datetime | None = None) -> SiteView:
     """Everything that can be told without a connection."""
     site, moment = Site.load(kit), now or datetime.now(UTC)
     told = status(site)
-    since = _since(site)
+    joined = _joined(site)
     members = site.members() or {}
     silos = tuple(
         {
             "name": name,
             "state": state,
             "seen": _when(members.get(name, {}).get("seen")),
-            "since": since.get(name),
+            **{field: joined.get(name, {}).get(field) for field in ("since", "version")},
         }
         for name, state in told.get("silos", {}).items()
     )
@@ -156,15 +156,17 @@ def _issued(site: Site, now: datetime) -> list[Certificate]:
     return [one for (owner, _), one in sorted(found.items()) if owner != site.name]
 
 
-def _since(site: Site) -> dict[str, str]:
-    """Silo -> when it joined last, as the audit has it."""
-    found: dict[str, str] = {}
+def _joined(site: Site) -> dict[str, dict[str, str]]:
+    """Silo -> when it joined last (`since`) and the version that it told last, as the audit has it."""
+    found: dict[str, dict[str, str]] = {}
     if not site.audit.path.is_file():
         return found
+    wanted = {"silo-joined": ("since", "time"), "silo-version": ("version", "version")}
     try:
         for _, entry in read(site.audit.path):
-            if entry["event"] == "silo-joined":
-                found[str(entry.get("silo"))] = str(entry["time"])
+            if entry["event"] in wanted:
+                name, field = wanted[entry["event"]]
+                found.setdefault(str(entry.get("silo")), {})[name] = str(entry.get(field))
     except EntenteError:
         return found
     return found

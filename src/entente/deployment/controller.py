@@ -20,7 +20,7 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from entente.artifacts import Arrays
-from entente.deployment.executor import HEAD, REASON
+from entente.deployment.executor import HEAD, REASON, VERSION
 from entente.deployment.job import read_experiment, run_name
 from entente.deployment.notary import CertificateNotary
 from entente.deployment.relay import relay
@@ -38,6 +38,8 @@ POLL = 0.05
 """Seconds between two looks at what has arrived; FLARE's own default adds two seconds to a round."""
 PATIENCE = 3
 """How often a silo whose job process breaks down is asked in again by starting a new job."""
+NUMBER = re.compile(r"[0-9][0-9A-Za-z.+-]{0,31}")
+"""What a version looks like."""
 RELAY_DEADLINE = 60.0
 """Seconds that a silo has to hand over its packets."""
 
@@ -90,6 +92,7 @@ class FlareTransport(JobTransport):
         clients = fl_ctx.get_engine().get_clients()
         # A silo that restarts registers again, with another token: this job will not hear of it again.
         self._tokens = {client.name: _digest(client.token) for client in clients}
+        self._told = set[str]()  # silos whose version this job knows
 
     def pause(self, seconds: float) -> None:
         """Wait; FederationError when the job is aborted meanwhile."""
@@ -185,6 +188,7 @@ class FlareTransport(JobTransport):
             head = result.get_header(HEAD)
             if isinstance(head, str) and re.fullmatch("[0-9a-f]{64}", head):
                 self.heads[name] = head
+            self._note_version(name, result.get_header(VERSION))
         except RefusedError as error:
             self.site.audit.append("update-refused", silo=name, reason=error.what)
             return visible(f"refused: its answer {error.what}", LONGEST_REASON)
@@ -192,6 +196,12 @@ class FlareTransport(JobTransport):
             self.site.audit.append("update-refused", silo=name, reason=repr(error))
             return f"refused: its answer could not be read ({type(error).__name__})"
         return reply
+
+    def _note_version(self, name: str, version: object) -> None:
+        """The version of entente that a silo says it has: once a job, for the audit."""
+        if name not in self._told and isinstance(version, str) and NUMBER.fullmatch(version):
+            self._told.add(name)
+            self.site.audit.append("silo-version", silo=name, version=version)
 
 
 def _token(members: dict[str, dict[str, Any]], name: str) -> Any:

@@ -14,6 +14,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
+from entente import __version__
 from entente.config import Experiment
 from entente.deployment.diagnostics import close_diagnostics
 from entente.deployment.job import config_hash, read_experiment, run_name
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 REASON = "entente-reason"
 HEAD = "entente-audit-head"
+VERSION = "entente-version"
 
 
 class SiloExecutor(Executor):  # type: ignore[misc]
@@ -108,6 +110,7 @@ class SiloExecutor(Executor):  # type: ignore[misc]
         )
         reply = Shareable(content)
         reply.set_header(HEAD, head)
+        reply.set_header(VERSION, __version__)
         return reply
 
     def _build(self, config: Path) -> None:
