@@ -329,6 +329,27 @@ def test_an_index_is_read_page_by_page_and_each_document_once(server: Server) ->
     assert batch.lines[0].rows == ("logs/_doc/late",)
 
 
+@pytest.mark.parametrize("kind", ["elasticsearch", "opensearch"])
+def test_a_point_in_time_is_closed_again_whatever_the_pages_brought(server: Server, kind: str) -> None:
+    opened: list[str] = []
+
+    def answer(path: str, body: bytes) -> tuple[int, Any]:
+        if path.endswith("_pit?keep_alive=1m") if kind == "elasticsearch" else "point_in_time" in path:
+            opened.append(f"p{len(opened)}")
+            return 200, {"id" if kind == "elasticsearch" else "pit_id": opened[-1]}
+        if path == "/_search" and len(opened) < 3:
+            return 200, {"hits": {"hits": []}}
+        return 404, {}
+
+    server.answer = answer
+    source = OpenSearch(OpenSearchOptions(url=server.url, index="logs"), "sources.search")
+    notes = [source.read(None, MOST).notes for _ in range(3)]
+    assert [bool(one) for one in notes] == [False, False, True]
+    where = "/_pit" if kind == "elasticsearch" else "/_search/point_in_time"
+    closed = [json.loads(body) for path, _, body in server.requests if path == f"DELETE {where}"]
+    assert closed == [{"id": p} if kind == "elasticsearch" else {"pit_id": [p]} for p in opened]
+
+
 def test_a_server_that_fails_is_said_and_the_position_stays(server: Server) -> None:
     server.plan = ["fail", "fail"]
     source = OpenSearch(OpenSearchOptions(url=server.url, index="logs"), "sources.search")

@@ -75,11 +75,13 @@ class Client:
             key_file=str(options.key) if options.key else None,
         )
 
-    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    def post(
+        self, path: str, body: bytes, headers: Mapping[str, str], method: str = "POST"
+    ) -> tuple[int, bytes]:
         """Status and answer; Unreachable for anything that is not an answer."""
         try:
             response = self._pool.request(
-                "POST",
+                method,
                 self._url + path,
                 body=body,
                 headers={**self._headers, **headers},

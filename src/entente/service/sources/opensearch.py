@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from pydantic import Field
@@ -44,6 +45,7 @@ class OpenSearch(Source):
         if options.token is not None:
             self._headers["Authorization"] = f"ApiKey {options.token.read(where)}"
         self._line = 1
+        self._elastic = True
 
     def read(self, position: Position | None, most: int) -> Batch:
         lines: list[str] = []
@@ -51,6 +53,7 @@ class OpenSearch(Source):
         last = dict(position) if position else {"time": None, "ids": []}
         begin, seen = last["time"], set(last["ids"])
         size, notes = 0, list[str]()
+        point: dict[str, Any] = {}
         try:
             point, tie = self._open()
             after = None
@@ -67,8 +70,10 @@ class OpenSearch(Source):
                     size += len(line) + 1
                 if len(hits) < PAGE:
                     break
-        except (Unreachable, KeyError, TypeError, IndexError) as error:
+        except (Unreachable, KeyError, TypeError, IndexError, AttributeError) as error:
             notes.append(f"index {self.options.index}: {error}")
+        finally:
+            self._close(point)
         if not lines:
             return Batch((), position, notes=tuple(notes))
         block = ("\n".join(lines) + "\n").encode()
@@ -85,8 +90,20 @@ class OpenSearch(Source):
         ):
             status, answer = self._client.post(path, b"", self._headers)
             if status == 200:
+                self._elastic = field == "id"
                 return {"id": parsed(answer)[field], "keep_alive": "1m"}, tie
         raise Unreachable(f"no point in time could be opened (answered {status})")
+
+    def _close(self, point: dict[str, Any]) -> None:
+        """Let go of a point in time: a server keeps only so many of them open."""
+        if not point:
+            return
+        if self._elastic:
+            path, body = "/_pit", {"id": point["id"]}
+        else:
+            path, body = "/_search/point_in_time", {"pit_id": [point["id"]]}
+        with suppress(Unreachable):
+            self._client.post(path, json.dumps(body).encode(), self._headers, "DELETE")
 
     def _page(self, point: dict[str, Any], tie: str, begin: Any, after: Any) -> list[dict[str, Any]]:
         time = self.options.time
@@ -103,7 +120,9 @@ class OpenSearch(Source):
         status, answer = self._client.post("/_search", json.dumps(body).encode(), self._headers)
         if status != 200:
             raise Unreachable(f"answered {status}: {answer[:200].decode('utf-8', 'replace')}")
-        hits = parsed(answer)["hits"]["hits"]
+        page = parsed(answer)
+        point["id"] = page.get("pit_id", point["id"])  # it may change from page to page
+        hits = page["hits"]["hits"]
         return list(hits) if isinstance(hits, list) else []
 
     def close(self) -> None:
