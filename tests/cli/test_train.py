@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from entente.cli import main
+from entente.detectors.peers import Peers
+from entente.errors import Interrupted
 from entente.logs.events import write_events
 from entente.logs.schema import MICROSECONDS
+from entente.runs.folder import RunFolder
 
 HOUR = 3600
 EULER = ("detector.name=euler", "detector.hidden=4", "detector.embedding=4", "federation.rounds=1")
@@ -67,3 +71,37 @@ def test_enough_of_everything_is_not_mentioned(train: Train) -> None:
 def test_shortages_are_in_the_answer_for_machines(train: Train) -> None:
     answer, _ = train(24, 30, "data.train=172800", "detector.name=first-seen", json_too=True)
     assert set(json.loads(answer)["shortages"]) == {"training", "test", "validation", "threshold"}
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_of_the_processes_that_torchrun_starts_the_first_writes_and_the_others_help(
+    rank: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with the same words; how they meet and train: tests/detectors/test_euler_batches.py."""
+    (tmp_path / "experiment.toml").write_text('[data]\nevents = "events"\n')
+    trained: list[Path] = []
+
+    def run(settings: object, folder: RunFolder, **_: object) -> None:
+        trained.append(folder.path)
+        folder.path.mkdir()
+        raise Interrupted("far enough")
+
+    monkeypatch.setattr("entente.runtime.local.train", run)
+    monkeypatch.setattr("entente.detectors.peers.joined", lambda: nullcontext(Peers(rank, 2)))
+    with pytest.raises(SystemExit) as end:
+        main(["train", str(tmp_path / "experiment.toml"), "--out", str(tmp_path / "run")])
+    assert end.value.code == Interrupted.exit_code
+    assert (trained == [tmp_path / "run"]) is (rank == 0)
+    assert (tmp_path / "run").exists() is (rank == 0)
+    assert trained[0].exists() is (rank == 0)  # a helper's folder is thrown away
+
+
+def test_resume_does_not_go_with_torchrun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "experiment.toml").write_text('[data]\nevents = "events"\n')
+    monkeypatch.setattr("entente.detectors.peers.joined", lambda: nullcontext(Peers(0, 2)))
+    with pytest.raises(SystemExit) as end:
+        main(["train", str(tmp_path / "experiment.toml"), "--resume"])
+    assert end.value.code == 2
+    assert "torchrun" in capsys.readouterr().err

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from torch import distributed
 
 from entente.detectors.base import GraphShape
 from entente.detectors.euler import detector as euler_module
 from entente.detectors.euler.batches import TrainingGraph
 from entente.detectors.euler.detector import Euler
 from entente.detectors.euler.options import EulerOptions
+from entente.detectors.peers import Peers, joined
 from entente.graphs.temporal import TemporalGraph, distinct
 
 HOSTS, WINDOWS = 400, 8
@@ -118,33 +121,54 @@ def test_a_validation_does_not_hang_on_how_many_windows_are_held_at_once(
 
 
 def trained_by_two(rank: int, folder: Path) -> None:
-    """One of the two processes; what Adam remembers of the gradients is kept."""
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    try:
+    """One of the two processes; the gradients of every step are kept."""
+    with joined() as peers:
+        assert peers == Peers.present() == Peers(rank, 2)
         detector = build(3500)
+        kept = gradients(detector)
         detector.train(servers(), 1, np.random.default_rng(0))
-    finally:
-        distributed.destroy_process_group()
-    save_file(detector.optimiser_state(), folder / f"{rank}.safetensors")
+    assert Peers.present() == Peers()
+    save_file(kept, folder / f"{rank}.safetensors")
 
 
-def test_two_processes_have_the_gradients_of_one(tmp_path: Path) -> None:
+def gradients(detector: Euler) -> dict[str, np.ndarray[Any, Any]]:
+    """Filled, step by step, with the gradients that the optimiser is given."""
+    kept: dict[str, np.ndarray[Any, Any]] = {}
+
+    def keep(optimiser: torch.optim.Optimizer, *_: object) -> None:
+        step = len({name.split("/")[0] for name in kept})
+        for place, parameter in enumerate(optimiser.param_groups[0]["params"]):
+            assert parameter.grad is not None
+            kept[f"{step}/{place}"] = parameter.grad.numpy().copy()
+
+    detector.optimiser.register_step_pre_hook(keep)
+    return kept
+
+
+def test_two_processes_have_the_gradients_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They meet by the variables that torchrun gives them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for name, value in (("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", port), ("WORLD_SIZE", 2), ("RANK", 0)):
+        monkeypatch.setenv(name, str(value))
     other = "import sys, pathlib; sys.path.insert(0, sys.argv[1]); import test_euler_batches as here; "
     other += "here.trained_by_two(1, pathlib.Path(sys.argv[2]))"
     words = [sys.executable, "-c", other, str(Path(__file__).parent), str(tmp_path)]
-    with subprocess.Popen(words) as peer:
+    with subprocess.Popen(words, env={**os.environ, "RANK": "1"}) as peer:
         trained_by_two(0, tmp_path)
         assert peer.wait() == 0
     detector, rng = build(3500), np.random.default_rng(0)
     noise = torch.Generator().manual_seed(int(rng.integers(2**63)))
     batches = list(detector._batches(servers(), rng, noise))
     assert len(batches) == 4  # two steps; the second is taken where the first has led
+    alone = gradients(detector)
     for step in (batches[:2], batches[2:]):
         detector.optimiser.zero_grad()
         for batch in step:
             (batch() / 2).backward()  # type: ignore[no-untyped-call]
         detector.optimiser.step()
-    alone = detector.optimiser_state()
+    assert max(float(np.abs(gradient).max()) for gradient in alone.values()) > 1e-3
     for rank in range(2):
         together = load_file(tmp_path / f"{rank}.safetensors")
         assert set(together) == set(alone)
