@@ -19,6 +19,7 @@ import pytest
 import entente.service.scorer as scorer_module
 from entente.config import parse_experiment
 from entente.detection.feedback import NOTHING_LEARNT
+from entente.errors import UsageError
 from entente.logs.edges.engines import opened_table
 from entente.logs.edges.query import TableMapping
 from entente.logs.edges.store import EdgeRequest, write_edges
@@ -37,8 +38,9 @@ from entente.service.loop import Input, WatchLoop
 from entente.service.scorer import ModelScorer
 from entente.service.service import DATABASE
 from entente.service.sources.spool import Spool, SpoolOptions
+from entente.service.suppression import rule_from
 
-from .conftest import eventually
+from .conftest import alert, eventually
 
 WINDOW = 600
 TRAIN, TEST = 30, 20  # windows
@@ -329,3 +331,23 @@ def test_drift_counts_edges_above_the_threshold_whatever_the_budget_and_forgets(
         pass_by(window, known)
     assert scorer.drift is not None
     assert scorer.drift < risen / 3
+
+
+@pytest.mark.parametrize(
+    ("host", "net"),
+    [
+        ("10.1.2.3", "10.1.2.0/24"),
+        ("2001:db8::5", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("ws-1", None),
+    ],
+)
+def test_a_suppression_by_network_fits_the_neighbours_of_a_source(host: str, net: str | None) -> None:
+    if net is None:
+        with pytest.raises(UsageError, match="no net"):
+            rule_from(alert(1, src=host), "net", "scanners", None, "maria")
+        return
+    rule = rule_from(alert(1, src=host), "net", "scanners", None, "maria")
+    assert rule.net == net
+    assert rule.fits(alert(2, src=host.replace("3", "77")))
+    assert not rule.fits(alert(2, src="10.1.3.3"))

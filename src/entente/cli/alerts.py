@@ -215,7 +215,10 @@ def suppress(
     alert: Annotated[str, typer.Argument(help="An alert of the kind that is expected.")],
     reason: Annotated[str, typer.Option("--reason", help="Why such alerts are expected.")],
     by: Annotated[
-        str, typer.Option("--by", help="What it must share: src, dst, pair, user or port.")
+        str,
+        typer.Option(
+            "--by", help="What it must share: src, dst, pair, net (/24 or /64 of the source), user or port."
+        ),
     ] = "pair",
     until: Annotated[str | None, typer.Option("--until", metavar="DATE", help="Last day: 2026-12-31")] = None,
     actor: Who = None,

@@ -25,7 +25,7 @@ from entente.console.templating import render
 from entente.detection.explanations import SEVERITIES, TECHNIQUES
 from entente.errors import UsageError
 from entente.service.alerts import REASONS, STATUSES
-from entente.service.suppression import FIELDS, rule_from
+from entente.service.suppression import FIELDS, network, rule_from
 from entente.text import count
 
 router = APIRouter(include_in_schema=False)
@@ -234,7 +234,8 @@ def suppress_form(
 
 
 def _possible(alert: Any, field: str) -> bool:
-    return not ((field == "user" and not alert.users) or (field == "port" and not alert.ports))
+    needed = {"user": alert.users, "port": alert.ports, "net": network(alert.src)}
+    return bool(needed.get(field, True))
 
 
 @router.post("/suppress/{ident}")

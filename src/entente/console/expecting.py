@@ -63,7 +63,7 @@ def rules(desk: Desk) -> tuple[Suppression, ...]:
 def _candidates(desk: Desk, rule: Suppression, since: int) -> list[StoredAlert]:
     """Alerts among which all that the rule fits are, as few as the store's indexes allow."""
     host = rule.src or rule.dst
-    if host is not None:
+    if host is not None or rule.net is not None:  # no index goes by networks
         return desk.store.find(Filter(host=host, since=since, suppressed=None), MOST)
     kind, value = ("user", rule.user) if rule.user is not None else ("port", str(rule.port))
     desk.index.catch_up()

@@ -19,7 +19,7 @@ from entente.detection.alerts import Alert
 from entente.errors import ConfigError, UsageError
 from entente.service.database import fact, set_fact, transaction
 
-By = Literal["src", "dst", "pair", "user", "port"]
+By = Literal["src", "dst", "pair", "net", "user", "port"]
 FIELDS: tuple[By, ...] = get_args(By)
 """What a rule made from an alert shares with it."""
 FILE = "suppressions.toml"
@@ -166,6 +166,7 @@ def rule_from(alert: Alert, by: str, reason: str, until: date | None, who: str) 
     values: dict[str, Any] = {
         "src": alert.src,
         "dst": alert.dst,
+        "net": network(alert.src),
         "user": next(iter(alert.users), None),
         "port": next(iter(alert.ports), None),
     }
@@ -178,6 +179,15 @@ def rule_from(alert: Alert, by: str, reason: str, until: date | None, who: str) 
         return Suppression(id=f"{alert.id[:8]}-{by}", reason=reason, until=until, by=who, **shared)
     except ValidationError as error:
         raise UsageError("a suppression needs a reason of 1 to 500 characters") from error
+
+
+def network(host: str) -> str | None:
+    """The network that a host with an address is taken to be in: /24, or /64 of IPv6."""
+    try:
+        found = ip_address(host)
+        return str(ip_network((int(found), 24 if found.version == 4 else 64), strict=False))
+    except ValueError:
+        return None
 
 
 def _inside(host: str, net: str) -> bool:
