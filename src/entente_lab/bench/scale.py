@@ -179,7 +179,8 @@ def enough(rows: Sequence[Row]) -> list[Block]:
             for name in ("ap", "auc")
         }
         told = " and ".join(f"{name.upper()} {interval(one)}" for name, one in found.items())
-        said.append(f"{told} with {length.strip(', ') or 'the rounds of the table'}")
+        seeds = f"seeds: {found['ap'].seeds}"
+        said.append(f"{told} with {length.strip(', ') or 'the rounds of the table'} ({seeds})")
     return [Paragraph(f"K = {LONG_K}, Entente − FedAVG in percent points: {'; '.join(said)}.")]
 
 

@@ -503,5 +503,5 @@ def test_the_scale_page_says_whether_ten_rounds_are_too_few() -> None:
     facts = {**FACTS, "data": [{"dataset": "d", "description": "x"}]}
     text = to_markdown(scale.draw(rows, facts))
     assert "AP -10.00 [-10.00, -10.00] and" in text
-    assert "AP +10.00 [+10.00, +10.00] and AUC +0.00 [+0.00, +0.00] with 30 rounds" in text
+    assert "AP +10.00 [+10.00, +10.00] and AUC +0.00 [+0.00, +0.00] with 30 rounds (seeds: 5)" in text
     assert "| 50 (50), Entente, 30 rounds |" in text
