@@ -7,11 +7,12 @@
 Each log without its own red team gets benign work over its whole span and one kind of attack after the end of
 training (`own`: its red team instead); one silo holds everything. A detector is trained once for each noise
 and scores every attack. `behaviour-plain` looks at no accounts, `behaviour-base` is the base model without
-any training, `behaviour-first` scores without suspicion. In the LANL replay an account follows from its
-source: no detector looks at accounts there. Figures, means over seeds: average precision; recall among the
-10 highest edges of each window; recall among the 10 highest of each day; share of campaigns of which one of
-these comes within the first third of their edges; then the difference of AP between `behaviour` and each
-other detector, with a 95 % interval over seeds.
+any training, `behaviour-first` scores without suspicion; `NAME+suspicion` is another detector with it, and
+has the same weights. In the LANL replay an account follows from its source: no detector looks at accounts
+there. Figures, means over seeds: average precision; recall among the 10 highest edges of each window; recall
+among the 10 highest of each day; share of campaigns of which one of these comes within the first third of
+their edges; then the difference of AP between `behaviour` and each other detector, with a 95 % interval over
+seeds.
 DIR of `--lanl` holds LANL's topology.npz, redteam.txt.gz and replay.py; `--logs` without a name leaves the
 replay alone. In DIR of `--keep` every (log, seed, noise, detector) is kept, and none is run twice.
 """
@@ -31,7 +32,7 @@ import pyarrow as pa
 
 from entente.config import Experiment, parse_experiment
 from entente.detection.metrics import average_precision, recall_at
-from entente.detectors.behaviour import suspicion
+from entente.detectors import suspicion
 from entente.logs.events import write_events
 from entente.runs.folder import RunFolder
 from entente.runtime.assembly import load_dataset, trained_detector
@@ -103,20 +104,33 @@ def noisy(events: pa.Table, noise: str, seed: int) -> pa.Table:
 class Trained:
     """One detector trained on one log, which then scores every attack on it."""
 
-    def __init__(self, log: str, table: pa.Table, detector: str, seed: int, end: float, work: Path) -> None:
+    def __init__(
+        self,
+        log: str,
+        table: pa.Table,
+        detector: str,
+        seed: int,
+        end: float,
+        work: Path,
+        models: dict[str, Any],
+    ) -> None:
         self._table, self._work = table, work
         self._strength = 0.0 if detector == "behaviour-first" else suspicion.STRENGTH
-        self._experiment = self._settings(log, detector, seed, end)
+        name, _, beside = detector.partition("+")
+        self._experiment = self._settings(log, name, seed, end, beside or "none")
         write_events(table, work / "events")
         self._dataset = load_dataset(self._experiment)
         if detector == "behaviour-base":
             self._models = None
+        elif name in models:
+            self._models = models[name]
         else:
             folder = RunFolder(work / "run")
             folder.begin(self._experiment, resume=False)
             self._models, _ = fit(self._experiment, folder, self._dataset)
+            models[name] = self._models
 
-    def _settings(self, log: str, detector: str, seed: int, end: float) -> Experiment:
+    def _settings(self, log: str, detector: str, seed: int, end: float, beside: str) -> Experiment:
         options = dict(DETECTORS.get(detector, {"name": detector}))
         if log == REPLAY and options["name"] == "behaviour":
             options["accounts"] = False
@@ -125,6 +139,7 @@ class Trained:
                 "seed": seed,
                 "mode": "non-fl",
                 "detector": options,
+                "detection": {"ensemble": beside},
                 "federation": {"rounds": ROUNDS},
                 "data": {"events": str(self._work / "events"), "start": 0.0, "train": end},
             }
@@ -193,11 +208,13 @@ def measured(options: argparse.Namespace, name: str, seed: int) -> dict[tuple[st
         return found
     events, end = read_log(name, seed, options.lanl, options.quick)
     attacks = {attack: attack_on(events, attack, seed, end) for attack in options.attacks}
+    models: dict[str, dict[str, Any]] = {noise: {} for noise in options.noise}  # weights by detector
     for (noise, detector), rows in found.items():
         if all(attack in rows for attack in attacks):
             continue
         with tempfile.TemporaryDirectory() as scratch:
-            trained = Trained(name, noisy(events, noise, seed), detector, seed, end, Path(scratch))
+            table = noisy(events, noise, seed)
+            trained = Trained(name, table, detector, seed, end, Path(scratch), models[noise])
             for attack, planned in attacks.items():
                 rows[attack] = trained.measure(*planned)
                 print(name, seed, attack, noise, detector, [round(x, 3) for x in rows[attack]], flush=True)

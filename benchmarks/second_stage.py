@@ -26,7 +26,7 @@ import numpy as np
 from entente.config import detector_options, parse_experiment
 from entente.detectors import create
 from entente.detectors.base import GraphShape
-from entente.detectors.behaviour.suspicion import Suspicion
+from entente.detectors.suspicion import Suspicion
 from entente.graphs.temporal import TemporalGraph
 from entente.logs.events import write_events
 from entente.runtime.assembly import load_dataset

@@ -28,6 +28,11 @@ def count(value: int, one: str) -> str:
     return f"{value:,} {one}" if value == 1 else f"{value:,} {one}s"
 
 
+def hours_text(hours: float) -> str:
+    """A span, in the unit that fits it."""
+    return f"{hours * 60:.0f} minutes" if hours < 2 else f"{hours:.0f} hours"
+
+
 def _shown(character: str) -> str:
     if unicodedata.category(character) not in MISLEADING:
         return character

@@ -179,4 +179,7 @@ def test_a_method_is_called_by_what_it_does() -> None:
     assert method_name(Experiment.model_validate({"detection": {"ensemble": "rare-target"}})) == (
         "behaviour entente with rare-target"
     )
-    assert method_name(Experiment.model_validate({"detector": {"name": "midas"}})) == "midas"
+    midas = {"detector": {"name": "midas"}}
+    assert method_name(Experiment.model_validate(midas)) == "midas"
+    suspecting = midas | {"detection": {"ensemble": "suspicion"}}
+    assert method_name(Experiment.model_validate(suspecting)) == "midas with suspicion"

@@ -24,7 +24,7 @@ from entente.detection.table import read_table
 from entente.detectors import baseline
 from entente.detectors.base import GraphShape, Standing, State
 from entente.detectors.baselines.pairs import RareTarget
-from entente.detectors.behaviour.suspicion import told_score
+from entente.detectors.suspicion import told_score
 from entente.errors import ConfigError
 from entente.federation.exchange.keys import DAY, ExchangeKey
 from entente.federation.exchange.notes import LASTS, NOTES, Note, Packet

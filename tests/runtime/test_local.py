@@ -50,7 +50,7 @@ def undisturbed(experiment: Experiment, dataset: Dataset, tmp_path_factory: pyte
 def test_a_run_leaves_the_promised_files(undisturbed: Path, experiment: Experiment) -> None:
     assert RunFolder(undisturbed).experiment() == experiment
     metrics = json.loads((undisturbed / "metrics.json").read_text())
-    assert set(metrics) == {"overall", "per_silo", "baselines", "version", "sha256"}
+    assert set(metrics) == {"overall", "per_silo", "baselines", "short_history", "version", "sha256"}
     assert set(metrics["baselines"]) == {"first-seen"}
     assert {"ap", "auc", "fpr", "fdr", "recall_at", "alerts_per_day"} <= set(metrics["overall"])
     rounds = [json.loads(line) for line in (undisturbed / "rounds.jsonl").read_text().splitlines()]

@@ -107,8 +107,8 @@ class Privacy(Section):
     """seeded noise can be reproduced, and so removed, by whoever knows the seed; secret is for real runs."""
 
 
-def _baseline(name: str) -> str:
-    if name != "none":
+def _ensemble(name: str) -> str:
+    if name not in ("none", "suspicion"):
         try:
             found = DETECTORS.load(name)
         except UsageError as error:
@@ -129,8 +129,8 @@ class Detection(Section):
     """Alerts per silo and day, the highest scores first, instead of all above the threshold."""
     exclude: tuple[Literal["known-pairs", "multicast"], ...] = ("known-pairs", "multicast")
     """Edges that are no alert whatever their score: pairs seen before, targets that are many hosts."""
-    ensemble: Annotated[str, AfterValidator(_baseline)] = "none"
-    """A baseline counted from the silo's own logs, whose score multiplies the model's surprise."""
+    ensemble: Annotated[str, AfterValidator(_ensemble)] = "none"
+    """A baseline whose score multiplies the model's surprise, or `suspicion` (`behaviour` has it always)."""
 
 
 class Experiment(Section):

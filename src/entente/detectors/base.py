@@ -69,6 +69,16 @@ class Standing:
     def nobody(cls) -> Standing:
         return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
 
+    @classmethod
+    def of(cls, risen: Sequence[tuple[int, Int64, NDArray[np.float64]]]) -> Standing:
+        """From windows: start, hosts that stood out there, and how far."""
+        nobody = cls.nobody()
+        return cls(
+            np.concatenate([nobody.window, *(np.full(len(hosts), start) for start, hosts, _ in risen)]),
+            np.concatenate([nobody.host, *(hosts for _, hosts, _ in risen)]),
+            np.concatenate([nobody.above, *(above for _, _, above in risen)]),
+        )
+
 
 class Detector(ABC):
     """One model or baseline. Scores are anomaly scores: higher means less expected.
@@ -88,6 +98,8 @@ class Detector(ABC):
     """Wants `TemporalGraph.context`: accounts, kinds, ports and failures of edges. Else it is not read."""
     federated: ClassVar[bool] = True
     """Has weights, so that silos can train it together; a baseline has none."""
+    suspects: ClassVar[bool] = False
+    """Keeps suspicion of hosts itself, so that `detection.ensemble = "suspicion"` adds none."""
     reference: ClassVar[bool] = False
     """A baseline that every run is compared with."""
     local_epochs: ClassVar[int] = 1
@@ -167,6 +179,10 @@ class Detector(ABC):
     def with_told(self, scores: Float32, odds: NDArray[np.float64]) -> Float32:
         """Scores of edges whose sources stand out elsewhere, by log odds of 0 or more; never lower."""
         return np.maximum(scores, scores * np.exp(0.25 * odds)).astype(np.float32)
+
+    def short_windows(self, graph: TemporalGraph, state: State) -> int:
+        """Windows of `graph` that a baseline scores, since the history before them is too short."""
+        return 0
 
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
         """Why the edges of `graph` at these positions score as they do: a sentence each, or an empty one.

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from entente.artifacts import Arrays
-from entente.detectors.base import Candidates, Detector, Standing, State, Training, Validation
+from entente.detectors.base import Candidates, Detector, Standing, State
+from entente.detectors.wrapper import Wrapper
 from entente.graphs.temporal import Float32, Int64, TemporalGraph
 
 LEAST = 1e-7
@@ -18,7 +14,7 @@ COUNTED = "rule/"
 """How names of the baseline's state begin; stored states have them."""
 
 
-class Ensemble(Detector):
+class Ensemble(Wrapper):
     """Trained, weighed and sent as the model alone; only what it scores knows of the baseline.
 
     An edge's score is -log P(edge) of the model times the baseline's score. The baseline is counted from the
@@ -27,38 +23,8 @@ class Ensemble(Detector):
     """
 
     def __init__(self, model: Detector, baseline: Detector) -> None:
-        self.model = model
+        super().__init__(model)
         self.baseline = baseline
-        self.config = model.config
-        self.shape = model.shape
-
-    @property
-    def components(self) -> dict[str, tuple[str, ...]]:
-        return self.model.components
-
-    @property
-    def identity_tables(self) -> tuple[str, ...]:
-        return self.model.identity_tables
-
-    def weights(self) -> Arrays:
-        return self.model.weights()
-
-    def load_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        self.model.load_weights(weights)
-
-    def own_weights(self) -> Arrays:
-        return self.model.own_weights()
-
-    def load_own_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
-        self.model.load_own_weights(weights)
-
-    def train(
-        self, graph: TemporalGraph, epochs: int, rng: np.random.Generator, proximal: float = 0.0
-    ) -> Training:
-        return self.model.train(graph, epochs, rng, proximal)
-
-    def validate(self, graph: TemporalGraph, rng: np.random.Generator) -> Validation:
-        return self.model.validate(graph, rng)
 
     def initial_state(self, graph: TemporalGraph) -> State:
         return _joined(self.model.initial_state(graph), self.baseline.initial_state(graph))
@@ -77,14 +43,11 @@ class Ensemble(Detector):
         rarity, of_baseline = self.baseline.score(graph, of_baseline)
         return _product(anomaly, rarity), _joined(of_model, of_baseline), standing
 
+    def short_windows(self, graph: TemporalGraph, state: State) -> int:
+        return self.model.short_windows(graph, _parts(state)[0])
+
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
         return self.model.explain(graph, _parts(state)[0], edges)
-
-    def optimiser_state(self) -> Arrays:
-        return self.model.optimiser_state()
-
-    def load_optimiser_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self.model.load_optimiser_state(state)
 
 
 def _product(anomaly: Float32, rarity: Float32) -> Float32:

@@ -61,12 +61,12 @@ def build(run_folder: Path) -> ReportData:
 
 def method_name(experiment: Experiment) -> str:
     """How a run is called beside others: what trained and how the silos worked together."""
-    detector = experiment.detector.name
+    detector, ensemble = experiment.detector.name, experiment.detection.ensemble
+    beside = f" with {ensemble}" if ensemble != "none" else ""
     if not find(detector).federated:
-        return detector
+        return detector + (beside if ensemble == "suspicion" else "")
     how = experiment.federation.aggregation.rule if experiment.mode == "federated" else experiment.mode
-    ensemble = experiment.detection.ensemble
-    return f"{detector} {how}" + (f" with {ensemble}" if ensemble != "none" else "")
+    return f"{detector} {how}{beside}"
 
 
 def _by_silo(rounds: tuple[RoundRecord, ...], method: str) -> dict[str, Any]:
@@ -119,6 +119,9 @@ def _warnings(
     if known and overall.ap is not None and overall.ap <= max(known.values()):
         name = max(known, key=lambda one: known[one])
         warnings.append(f"The baseline {name} does as well as the model or better.")
+    for silo, windows in sorted(metrics.short_history.items()):
+        said = count(windows, "test window")
+        warnings.append(f"{silo}: {said} had too little history before and were scored by a baseline.")
     refused: dict[str, list[Any]] = {}
     for record in rounds:
         for silo, reason in record.refused.items():

@@ -12,6 +12,7 @@ from entente.config import Data, Experiment, Graph
 from entente.detectors import baseline, create, find
 from entente.detectors.base import Detector, GraphShape
 from entente.detectors.ensemble import Ensemble
+from entente.detectors.with_suspicion import WithSuspicion
 from entente.errors import ConfigError, DetectorError, UsageError
 from entente.federation.aggregators.base import Layout
 from entente.graphs.hosts import HostTable
@@ -173,6 +174,8 @@ def trained_detector(
     detector.load_weights(weights)
     detector.load_own_weights({name: found[name] for name in own})
     ensemble = experiment.detection.ensemble
-    if ensemble == "none" or not weights:
+    if ensemble == "suspicion" and not detector.suspects:
+        return WithSuspicion(detector)
+    if ensemble in ("none", "suspicion") or not weights:
         return detector
     return Ensemble(detector, baseline(ensemble, shape, experiment.seed))

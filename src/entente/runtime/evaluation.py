@@ -40,6 +40,7 @@ class Evaluation:
     before: dict[str, State]  # before them
     calibrations: dict[str, Calibration]
     standing: dict[str, Standing]  # who stood out in them
+    short: dict[str, int]  # test windows with too little history before them, of silos that have any
     detection: Detection
 
     def overall(self) -> ScoredEdges:
@@ -51,6 +52,7 @@ class Evaluation:
         return RunMetrics(
             overall=self.overall().metrics(budgets),
             per_silo={name: scored.metrics(budgets) for name, scored in self.scored.items()},
+            short_history=self.short,
         )
 
 
@@ -67,6 +69,7 @@ def evaluate_models(dataset: Dataset, detectors: Mapping[str, Detector], detecti
         before={name: one.before for name, one in found.items()},
         calibrations={name: one.calibration for name, one in found.items()},
         standing={name: one.standing for name, one in found.items()},
+        short={name: one.short for name, one in found.items() if one.short},
         detection=detection,
     )
 
@@ -128,6 +131,7 @@ class SiloScores:
     state: State
     calibration: Calibration
     standing: Standing
+    short: int
 
 
 def score_silo(silo: SiloData, detector: Detector, false_alarms: float) -> SiloScores:
@@ -138,7 +142,8 @@ def score_silo(silo: SiloData, detector: Detector, false_alarms: float) -> SiloS
         seen, _ = detector.score(silo.train, detector.initial_state(silo.train))
     threshold = learn_threshold(seen, false_alarms) if len(seen) else NEVER
     scores, after, standing = detector.score_hosts(silo.test, state)
-    return SiloScores(scores, threshold, state, after, Calibration.of(seen), standing)
+    short = detector.short_windows(silo.test, state)
+    return SiloScores(scores, threshold, state, after, Calibration.of(seen), standing, short)
 
 
 def label_scores(silo: SiloData, scores: NDArray[np.float32], threshold: float) -> ScoredEdges:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from entente.config import Experiment, parse_experiment
+from entente.detectors import baseline
 from entente.detectors.base import GraphShape
 from entente.detectors.behaviour.detector import Behaviour
 from entente.detectors.behaviour.options import BehaviourOptions
+from entente.detectors.ensemble import Ensemble
 from entente.detectors.neural import average_precision_and_auc
+from entente.logs.events import write_events
+from entente.runtime.assembly import load_dataset
+from entente.runtime.evaluation import evaluate_models
+from entente_lab.simulator import SimulationConfig, simulate
 
 from .graphs import graph_of, history
 
@@ -121,6 +129,47 @@ def test_a_short_history_is_scored_by_evidence_and_a_longer_one_by_the_network(p
     short = window < 23  # below twelve hours
     assert np.array_equal(first[short], second[short])
     assert not np.array_equal(first[~short], second[~short])
+    assert one.short_windows(past, one.initial_state(past)) == 23
+    _, state = one.score(past.windows(0, 20), one.initial_state(past))
+    assert one.short_windows(past.windows(20), state) == 3
+    assert Ensemble(one, baseline("rare-target", GraphShape(16))).short_windows(past.windows(20), state) == 3
+
+
+@pytest.fixture(scope="module")
+def nameless(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """A small company whose log has hosts and times alone."""
+    folder = tmp_path_factory.mktemp("nameless")
+    events = simulate(SimulationConfig(sites=1, hosts=30, days=2.0, seed=1)).events
+    for name in ("user", "logon", "outcome"):
+        column = events.column_names.index(name)
+        events = events.set_column(column, name, pa.nulls(events.num_rows, events.schema.field(name).type))
+    write_events(events, folder / "events")
+    return parse_experiment({"data": {"events": str(folder / "events"), "train": 86400.0}})
+
+
+def test_in_a_log_without_accounts_both_settings_give_the_same_bits(nameless: Experiment) -> None:
+    dataset = load_dataset(nameless)
+    (silo,) = dataset.silos.values()
+    assert silo.train.context is not None
+    found = []
+    for accounts in (True, False):
+        detector = build(accounts=accounts)
+        detector.train(silo.train, 1, np.random.default_rng(0))
+        scores, _ = detector.score(silo.test, detector.initial_state(silo.test))
+        found.append((detector.weights(), scores))
+    (weights, scores), (others, again) = found
+    assert all(np.array_equal(array, others[name]) for name, array in weights.items())
+    assert np.array_equal(scores, again)
+
+
+def test_a_run_keeps_how_many_windows_had_too_short_a_history(
+    nameless: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("entente.detectors.behaviour.detector.FEWEST", 10**9)
+    dataset = load_dataset(nameless)
+    (name,) = dataset.silos
+    metrics = evaluate_models(dataset, {name: build()}, nameless.detection).metrics()
+    assert metrics.short_history == {name: dataset.silos[name].test.num_windows}
 
 
 def test_an_alert_explains_itself_in_words(trained: Any) -> None:

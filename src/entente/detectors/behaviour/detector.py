@@ -20,13 +20,13 @@ from entente.detectors.behaviour.base_model import base_weights
 from entente.detectors.behaviour.features import COLUMN, describe, scaled
 from entente.detectors.behaviour.fitting import Fit, Fitter
 from entente.detectors.behaviour.injection.campaigns import Recipe
-from entente.detectors.behaviour.memory import Memory
+from entente.detectors.behaviour.memory import HOUR, Memory, origin
 from entente.detectors.behaviour.network import Forward, Network
 from entente.detectors.behaviour.options import BehaviourOptions
-from entente.detectors.behaviour.suspicion import Suspicion, told_score
 from entente.detectors.behaviour.training import WARM_UP, Examples, draw_examples, graph_seed, joined
 from entente.detectors.behaviour.words import reasons
 from entente.detectors.neural import NeuralDetector, average_precision_and_auc, one_thread
+from entente.detectors.suspicion import Suspicion, told_score
 from entente.errors import DetectorError
 from entente.graphs.temporal import Float32, Int32, Int64, TemporalGraph
 
@@ -51,6 +51,7 @@ class Behaviour(NeuralDetector):
     summary = "Small network over a silo's own counts, trained on campaigns injected into its history."
     local_epochs = 1
     reads_context = True
+    suspects = True
     Options = BehaviourOptions
     config: BehaviourOptions
 
@@ -164,9 +165,15 @@ class Behaviour(NeuralDetector):
         graph = self._seen(graph)
         walk = _Walk(graph, state, self._forward())
         scores = [walk.score(first, last, candidates) for first, last in _blocks(graph)]
-        if walk.short:
-            LOG.info("%d of %d windows have too little history: scored by evidence", walk.short, walk.seen)
+        if walk.short.any():
+            windows = len(walk.short)
+            LOG.info(
+                "%d of %d windows have too little history: scored by evidence", walk.short.sum(), windows
+            )
         return np.concatenate([np.zeros(0, dtype=np.float32), *scores]), walk
+
+    def short_windows(self, graph: TemporalGraph, state: State) -> int:
+        return int(_short(graph, state).sum())
 
     def with_told(self, scores: Float32, odds: Float64) -> Float32:
         return told_score(scores, odds)
@@ -193,19 +200,14 @@ class _Walk:
         self.graph, self.forward = graph, forward
         self.memory = Memory(state, graph)
         self.suspicion = Suspicion(state, self.memory.nodes, self.memory.hours)
-        self.seen = self.short = 0
+        self.short = _short(graph, state)
         self.asked: dict[int, int] = {}  # edges whose features are wanted, and where to put them
         self.found: list[tuple[int, Float32, str]] = []
         self.risen: list[tuple[int, Int64, Float64]] = []  # window, and who stood out in it
 
     def standing(self) -> Standing:
         """Who stood out in the windows so far."""
-        nobody = Standing.nobody()
-        return Standing(
-            np.concatenate([nobody.window, *(np.full(len(h), start) for start, h, _ in self.risen)]),
-            np.concatenate([nobody.host, *(hosts for _, hosts, _ in self.risen)]),
-            np.concatenate([nobody.above, *(above for _, _, above in self.risen)]),
-        )
+        return Standing.of(self.risen)
 
     def state(self) -> State:
         return self.memory.state() | self.suspicion.state()
@@ -213,7 +215,6 @@ class _Walk:
     def score(self, first: int, last: int, candidates: Candidates | None) -> Float32:
         """Scores of the edges of windows first..last-1, or of the candidates there."""
         graph, memory = self.graph.windows(first, last), self.memory
-        known = memory.edges
         wanted = None if candidates is None else _within(candidates, first, last)
         own, asked = describe(memory, graph, wanted)
         offsets = graph.offsets if wanted is None else _offsets(wanted, graph.num_windows)
@@ -222,8 +223,7 @@ class _Walk:
             part = slice(int(graph.offsets[t]), int(graph.offsets[t + 1]))
             raw, src = own[part], graph.src[part]
             number = memory.number(graph.start + t * graph.width)
-            hours = (number + 1) * memory.hours
-            enough = hours >= SHORTEST and known + part.start >= FEWEST
+            enough = not self.short[first + t]
             logit = self._logits(raw, enough)
             self.suspicion.fade()
             if wanted is None:
@@ -239,8 +239,6 @@ class _Walk:
                 before = self.suspicion.p
                 self.suspicion.learn(logit[new], src[new], graph.dst[part][new], sources, number)
                 self.risen.append((graph.start + t * graph.width, *self.suspicion.risen(before)))
-            self.seen += 1
-            self.short += not enough
         return scores
 
     def _logits(self, raw: Float32, enough: bool) -> Float64:
@@ -252,6 +250,15 @@ class _Walk:
                 if begin + row in self.asked:
                     story = self.suspicion.story(int(src[row]), number)
                     self.found.append((self.asked[begin + row], raw[row].copy(), story))
+
+
+def _short(graph: TemporalGraph, state: State) -> NDArray[np.bool_]:
+    """Whether there is too little history before each window for the network."""
+    clock = state["clock"]
+    windows = (graph.start - origin(clock, graph)) // graph.width + np.arange(1, graph.num_windows + 1)
+    hours = windows * (graph.width / HOUR)
+    found: NDArray[np.bool_] = (hours < SHORTEST) | (clock[2] + graph.offsets[:-1] < FEWEST)
+    return found
 
 
 def evidence_logit(raw: Float32) -> Float64:

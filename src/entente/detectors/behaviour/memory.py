@@ -75,21 +75,11 @@ class Memory:
     """The state opened for the windows of one graph, whose pairs get a place at once."""
 
     def __init__(self, state: Arrays, graph: TemporalGraph) -> None:
-        for name, values in state.items():
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
-                raise DetectorError(
-                    f"the state's {name!r} holds a value that is not a finite number",
-                    remedy="The file is damaged: restore it from a copy, or score from the run's own end.",
-                )
+        check_finite(state)
         self.width = graph.width
         self.hours = graph.width / HOUR
-        origin, width, self.edges = (int(value) for value in state["clock"])
-        self.origin = graph.start if width == 0 else origin
-        if width not in (0, graph.width):
-            raise DetectorError(
-                f"the state was made with windows of {width / 1e6:g} s, not of {graph.width / 1e6:g} s",
-                remedy="Score with the window that the state was made with.",
-            )
+        self.origin = origin(state["clock"], graph)
+        self.edges = int(state["clock"][2])
         self.nodes = max(graph.num_nodes, len(state["targets"]))
         keys = pair_keys(graph.src, graph.dst)
         self.keys: Int64 = np.union1d(state["pairs"], keys)
@@ -210,6 +200,26 @@ class Memory:
         self.peers.fade()
         self.moves *= 2.0 ** (-self.hours / CLASS_HALF_LIFE)
         self.novelty *= 2.0 ** (-self.hours / NOVELTY_HALF_LIFE)
+
+
+def check_finite(state: Arrays) -> None:
+    for name, values in state.items():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise DetectorError(
+                f"the state's {name!r} holds a value that is not a finite number",
+                remedy="The file is damaged: restore it from a copy, or score from the run's own end.",
+            )
+
+
+def origin(clock: Int64, graph: TemporalGraph) -> int:
+    """When the first window ever seen began: a clock has that and the windows' width, 0 before any."""
+    began, width = (int(value) for value in clock[:2])
+    if width not in (0, graph.width):
+        raise DetectorError(
+            f"the state was made with windows of {width / 1e6:g} s, not of {graph.width / 1e6:g} s",
+            remedy="Score with the window that the state was made with.",
+        )
+    return graph.start if width == 0 else began
 
 
 def pair_keys(src: Int32, dst: Int32) -> Int64:

@@ -9,6 +9,7 @@ import numpy as np
 from entente.detectors.behaviour.features import FEATURES, NAMES, scaled
 from entente.detectors.behaviour.network import Forward
 from entente.graphs.temporal import Float32
+from entente.text import hours_text
 
 FAMILIES = tuple(dict.fromkeys(feature.family for feature in FEATURES))
 SAID = 3
@@ -150,8 +151,3 @@ WORDS: Mapping[str, Callable[[Raw, float], str]] = {
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def hours_text(hours: float) -> str:
-    """A span, in the unit that fits it."""
-    return f"{hours * 60:.0f} minutes" if hours < 2 else f"{hours:.0f} hours"

@@ -3,7 +3,8 @@
 Every host has a probability p of being held by an intruder. After each window, for every new edge a -> b with
 logit L: q = sigmoid(logit p(a) + z), z = L - c within bounds, where c is what the silo's own new edges seldom
 exceed; then a and b are each a little more likely to be held, b by the less the more sources it has. A later
-edge of a suspicious source scores higher. It works on logits, so that any detector may stand below it.
+edge of a suspicious source scores higher. The detector `behaviour` gives its own logits; `with_suspicion`
+makes them of any detector's scores.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
 from entente.detectors.base import named
-from entente.detectors.behaviour.words import hours_text
+from entente.text import hours_text
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -103,12 +104,12 @@ class Suspicion:
 
     def raised(self, logit: Float64, source: NDArray[np.int32]) -> Float64:
         """Logits of edges, raised by what earlier windows left on their sources."""
-        found: Float64 = logit + STRENGTH * np.maximum(self._above(source), 0.0)
+        found: Float64 = logit + STRENGTH * np.maximum(self.above(source), 0.0)
         return found
 
     def story(self, host: int, number: int) -> str:
         """Why a host is more suspicious than it usually is, in the window of that number; else nothing."""
-        if self._above(np.array([host]))[0] <= STANDS_OUT:
+        if self.above(np.array([host]))[0] <= STANDS_OUT:
             return ""
         giver, ago = int(self.giver[host]), (number - int(self.since[host])) * self._width
         if giver != NOBODY and ago <= TOLD:
@@ -120,10 +121,10 @@ class Suspicion:
     def risen(self, before: Float64) -> tuple[NDArray[np.int64], Float64]:
         """Hosts that stand out and whose p was lower `before`, and the logits above their usual ones."""
         hosts = np.flatnonzero(self.p > before)
-        above = self._above(hosts)
+        above = self.above(hosts)
         return hosts[above > STANDS_OUT], above[above > STANDS_OUT]
 
-    def _above(self, hosts: NDArray[Any]) -> Float64:
+    def above(self, hosts: NDArray[Any]) -> Float64:
         """Logits of suspicion above what is usual for the hosts."""
         found: Float64 = self._excess(self.p[hosts]) - self.usual[hosts] / (self.hours + PATIENCE)
         return found

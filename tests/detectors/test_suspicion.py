@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from entente.detectors.base import named, with_names
-from entente.detectors.behaviour.suspicion import PRIOR, STANDS_OUT, STRENGTH, Suspicion
+from entente.detectors.suspicion import PRIOR, STANDS_OUT, STRENGTH, Suspicion
 
 ONE = np.ones(1, dtype=np.float32)
 
