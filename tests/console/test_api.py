@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 
 from .house import House
 
+EXAMPLES = int(os.environ.get("EXAMPLES", "3"))
+"""Requests per operation of the interface; docs/fuzzing.md has what more of them found."""
 PAGE = Path(__file__).parents[2] / "docs" / "console.md"
 
 
@@ -113,7 +115,9 @@ def test_no_request_that_the_description_allows_or_forbids_is_an_error_of_ours(
     for result in schema.get_all_operations():
         operation = result.ok()
 
-        @settings(max_examples=3, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+        )
         def attempt(case: object) -> None:
             nonlocal called
             called += 1
@@ -122,4 +126,5 @@ def test_no_request_that_the_description_allows_or_forbids_is_an_error_of_ours(
 
         run: Callable[[], None] = given(operation.as_strategy())(attempt)  # type: ignore[no-untyped-call]
         run()
+    print(called, "requests")
     assert called > 30

@@ -90,6 +90,7 @@ def _place(
             pivots.add(src)
         reached.add(dst)
     numbers = {host: number for number, host in enumerate(columns)}
+    step = DOWN // 2 if len(set(columns.values())) > NARROW else 0  # names of neighbours do not meet
     nodes, drawn, top = list[dict[str, Any]](), list[dict[str, Any]](), 0
     for lane, hosts in lanes.items():
         rows: dict[int, int] = {}
@@ -102,12 +103,12 @@ def _place(
                     "name": host[:LONGEST_NAME],
                     "label": shorten(host, LONGEST),
                     "x": columns[host] * ACROSS + (row - 1) * ASIDE,  # a hop within a column stays visible
-                    "y": top + (row - 1) * DOWN,
+                    "y": top + (row - 1) * DOWN + columns[host] % 2 * step,
                     "kind": kind,
                     "silo": shorten(lane, LONGEST),
                 }
             )
-        height = max(rows.values()) * DOWN
+        height = max(rows.values()) * DOWN + step
         drawn.append({"name": shorten(lane, LONGEST), "top": top - DOWN / 2, "height": height})
         top += height + LANE
     return nodes, drawn
