@@ -16,6 +16,7 @@ from entente.detection.alerts import Alert
 from entente.errors import PluginError, StorageError
 from entente.health import Diagnosis, examine
 from entente.service.alerts import AlertStore, Filter
+from entente.service.config import load_watch
 from entente.service.database import connect, transaction
 from entente.service.service import DATABASE
 from entente.service.suppression import Suppressions
@@ -94,6 +95,8 @@ def test_quiet_commands_say_nothing_and_one_is_not_many(
         ("split", events, "--method", "column", "--hosts", company / "hosts.csv", "--out", silos),
         ("train", experiment, "--out", tmp_path / "run"),
         ("report", tmp_path / "run"),
+        ("rank", tmp_path / "run"),
+        ("edges", events, "--window", 3600, "--out", tmp_path / "edges"),
         ("detect", "--run", tmp_path / "run", "--events", events, "--out", tmp_path / "alerts.json"),
     ]
     for step in steps:
@@ -106,6 +109,33 @@ def test_quiet_commands_say_nothing_and_one_is_not_many(
     assert "all after 1970-01-0" in printed
     assert run(*steps[2]) == 0
     assert "1 silo ->" in capsys.readouterr().err
+
+
+def test_a_quiet_service_and_a_quiet_benchmark_say_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from entente_lab.bench.document import Document
+    from entente_lab.bench.request import Finished
+
+    config = tmp_path / "service.toml"
+    config.write_text(
+        f'run = "run"\nfolder = "service"\n[[sources]]\nname = "zeek"\ntype = "spool"\npath = "{tmp_path}"\n'
+    )
+    folder = load_watch(config).folder
+    folder.mkdir()
+    counts = dict.fromkeys(("events", "windows", "alerts", "open_alerts", "pending"), 0)
+    lists: dict[str, object] = {"sources": [], "outputs": [], "dropped": {}, "problems": ["look here"]}
+    status = {"at": 0.0, "model": "m", "scored_until": None, "drift": 4.2, **counts, **lists}
+    (folder / "status.json").write_text(json.dumps(status))
+    monkeypatch.setattr("entente.service.service.Service.__init__", lambda *_: None)
+    monkeypatch.setattr("entente.service.service.Service.run", lambda _, ready: ready())
+    finished = Finished((), (Path("scale.md"),), Document("scale", ""))
+    monkeypatch.setattr("entente_lab.bench.scale.run", lambda _: finished)
+    for step in (("watch", config, "--status"), ("watch", config), ("bench", "scale", "--out", tmp_path)):
+        assert run(*step, "-q") == 0
+        assert capsys.readouterr() == ("", ""), step
+        assert run(*step) == 0
+        assert any(capsys.readouterr()), step
 
 
 def test_changes_of_alerts_are_counted_and_can_be_quiet(
@@ -135,6 +165,9 @@ def test_ctrl_c_says_what_was_kept(
     assert run("ingest", "log", "--out", "events") == 130
     assert capsys.readouterr().err.strip() == "interrupted; " + KEPT["ingest"]
     assert set(KEPT) <= set(COMMANDS)
+    monkeypatch.setattr("entente.logs.edges.engines.opened_table", interrupted)
+    assert run("edges", "events", "--window", 60, "--out", "edges") == 130
+    assert capsys.readouterr().err.strip() == "interrupted; " + KEPT["edges"]
 
 
 def test_an_unknown_key_is_told_the_nearest_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,6 +39,7 @@ COMMANDS = {
 KEPT = {
     "demo": "finished rounds are kept: call it again with the same --out and it goes on",
     "ingest": "nothing was written; a former event directory is as it was",
+    "edges": "finished spans are kept: call it again and it goes on",
     "split": "nothing was written; a former table is as it was",
     "train": "complete rounds are kept: call it again, with --resume if there is a run folder",
     "detect": "nothing was written; alerts and --state are as they were",

@@ -31,7 +31,7 @@ def watch(
     if status:
         from entente.service.status import read_status
 
-        _show(read_status(settings, time.time()), as_json)
+        _show(read_status(settings, time.time()), as_json, quiet)
         return
     from entente.service.service import Service
     from entente.text import visible
@@ -44,11 +44,11 @@ def watch(
     console.print("stopped; everything that was read is kept")
 
 
-def _show(status: dict[str, Any], as_json: bool) -> None:
+def _show(status: dict[str, Any], as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(status)
         return
-    console = results()
+    console = results(quiet)
     state = "running" if status["running"] else "not running"
     console.print(f"{state}, model {status['model']}, scored until {status['scored_until'] or 'nothing yet'}")
     console.print(
