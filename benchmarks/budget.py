@@ -54,9 +54,14 @@ def in_steps(run: RunFolder, events: Path, folder: Path, start: int, end: int) -
 
 
 def told(alerts: Sequence[Alert], silos: Sequence[str], days: float) -> str:
-    counts = Counter(alert.silo for alert in alerts)
-    each = " ".join(f"{silo} {counts[silo] / days:.2f}" for silo in silos)
-    return f"{len(alerts) / days / len(silos):.2f} ({each})"
+    """Alerts counted at the owner of their source, and at every silo that raised them."""
+    owners = Counter(alert.silo for alert in alerts)
+    raisers = Counter(silo for alert in alerts for silo in alert.silos)
+    return "; ".join(
+        f"{name} {counts.total() / days / len(silos):.2f} "
+        f"({' '.join(f'{silo} {counts[silo] / days:.2f}' for silo in silos)})"
+        for name, counts in (("by owner", owners), ("by every silo that raised it", raisers))
+    )
 
 
 def main() -> None:
