@@ -59,6 +59,7 @@ rounds = {rounds}
 
 BEHAVIOUR = """
 import json, os, time
+from dataclasses import replace
 from pathlib import Path
 import entente.deployment.wire as wire
 
@@ -68,8 +69,10 @@ ahead = json.loads(Path(os.environ["LAB_BEHAVIOUR"]).read_text()).get("clock", 0
 time.time = lambda: right() + ahead
 
 def encode(message, base=None):
-    content = honest(message, base)
     plan = json.loads(Path(os.environ["LAB_BEHAVIOUR"]).read_text())
+    if message.kind == "update" and message.round == plan.get("endless"):
+        message = replace(message, loss=10**400)
+    content = honest(message, base)
     if message.kind == "update":
         time.sleep(plan.get("pace", 0))
         if message.round == plan.get("oversized"):

@@ -20,9 +20,11 @@ pytestmark = pytest.mark.slow
 SILOS = ("east", "north", "west")
 
 
-def test_over_sized_damaged_and_late_updates_are_refused_by_name_and_the_rounds_go_on(lab: Any) -> None:
-    experiment = lab.write("rubbish", rounds=4)
-    lab.behave("west", oversized=1, damaged=2, slow=3, by=lab.deadline + 8)
+def test_over_sized_damaged_endless_and_late_updates_are_refused_by_name_and_the_rounds_go_on(
+    lab: Any,
+) -> None:
+    experiment = lab.write("rubbish", rounds=5)
+    lab.behave("west", oversized=1, damaged=2, endless=3, slow=4, by=lab.deadline + 8)
     done = lab.submit(experiment)
     lab.behave("west")
     assert done.returncode == 0, done.stderr
@@ -30,7 +32,8 @@ def test_over_sized_damaged_and_late_updates_are_refused_by_name_and_the_rounds_
     records = [record for record in run.rounds() if record.trained]
     assert "over-sized" in records[0].refused["west"]
     assert "damaged" in records[1].refused["west"]
-    assert "deadline" in records[2].refused["west"]
+    assert "loss" in records[2].refused["west"]  # 10**400
+    assert "deadline" in records[3].refused["west"]
     assert all(lab.took_part(run, "east"))
     refused = [e for _, e in read(lab.coordinator.audit.path) if e["event"] == "update-refused"]
     assert {entry["silo"] for entry in refused} == {"west"}
