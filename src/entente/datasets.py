@@ -107,17 +107,31 @@ def simulated(
 def lanl(source: str | os.PathLike[str], folder: str | os.PathLike[str], *, k: int = 4) -> LogData:
     """LANL cyber1 from a folder with auth.txt(.gz) and redteam.txt(.gz): NTLM logons, K silos by the block
     model.
+
+    >>> data = entente.datasets.lanl("lanl", "prepared", k=2)
+    >>> data.window, data.train
+    (1800.0, 149400.0)
     """
     return _public("lanl", source, folder, k)
 
 
 def optc(source: str | os.PathLike[str], folder: str | os.PathLike[str], *, k: int = 4) -> LogData:
-    """OpTC from a folder with eCAR files (`*.json`, `*.json.gz`) and a table of the red team's event ids."""
+    """OpTC from a folder with eCAR files (`*.json`, `*.json.gz`) and a table of the red team's event ids.
+
+    >>> data = entente.datasets.optc("optc", "prepared", k=2)
+    >>> sorted(set(data.table()["label"].to_pylist()))
+    [0, 1]
+    """
     return _public("optc", source, folder, k)
 
 
 def pivoting(source: str | os.PathLike[str], folder: str | os.PathLike[str], *, k: int = 4) -> LogData:
-    """The first million flows of Pivoting from a folder with its table."""
+    """The first million flows of Pivoting from a folder with its table.
+
+    >>> data = entente.datasets.pivoting("pivoting", "prepared", k=2)
+    >>> data.experiment(detector="jbeil").data.window
+    360.0
+    """
     return _public("pivoting", source, folder, k)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,32 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examples")
     company = entente.datasets.simulated(folder / "company", hosts=40, sites=2, days=3)
     entente.train(company.experiment(rounds=2), folder / "run")
+    made_up_files(folder)
     return folder
+
+
+def made_up_files(folder: Path) -> None:
+    """A few rows each of LANL, OpTC and Pivoting in the formats in which these are published."""
+    logon = "{0},U{1}@D,U{1}@D,C{1},C{2},NTLM,Network,LogOn,Success\n"
+    begun = {"object": "FLOW", "action": "START", "actorID": "a", "objectID": "o", "principal": ""}
+    number = "{:08x}-0000-4000-8000-000000000000"
+    flow, seen = "{0},{1},{2},50000,445,10,20,1,1,6,{3},{3}.5,0\n", list[dict[str, object]]()
+    for i in range(200):
+        ends = {"src_ip": f"142.20.56.{i % 6}", "dest_ip": f"10.0.0.{i % 11}"}
+        made = {"timestamp": 1_568_700_000_000 + i * 3_720_000, "id": number.format(i), "hostname": "H"}
+        seen.append({**made, **begun, "properties": {**ends, "dest_port": "445", "l4protocol": "6"}})
+    flows = "".join(flow.format(i, i % 8, i % 5, 1_478_500_000 + i) for i in range(200))
+    head = ",src,dst,p_src,p_dst,b_in,b_out,pkt_in,pkt_out,proto,t_start,t_end,label\n"
+    files = {
+        "lanl/auth.txt": "".join(logon.format(i * 1000, i % 7, i % 5) for i in range(200)),
+        "lanl/redteam.txt": "151000,U4@D,C4,C1\n",
+        "optc/AIA-1.ecar.json": "".join(json.dumps(one) + "\n" for one in seen),
+        "optc/redteam.csv": f"id,description,label\n{number.format(170)},Day 1,Lateral movement\n",
+        "pivoting/flows.csv": head + flows,
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
 
 
 def documented(name: str) -> Any:
@@ -51,7 +77,7 @@ def documented(name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", [*entente.__all__, *(f"datasets.{n}" for n in ("simulated", "LogData", "names"))]
+    "name", [*entente.__all__, *(f"datasets.{n}" for n in ("LogData", "names", *entente.datasets.names()))]
 )
 def test_every_public_name_has_a_docstring_and_its_example_runs(
     name: str, workplace: Path, monkeypatch: pytest.MonkeyPatch
