@@ -51,7 +51,9 @@ NAMES = {
     ],
     "named by the example's own entry points": ["BusySource", "Sentences"],
     "read from a table or a document": ["suppressed_by"],
-    "templates of the console call it": ["by_silo", "globals"],
+    "templates of the console read it": [
+        *("by_silo", "globals", "role_said", "target_count", "source_count"),
+    ],
 }
 TABLES = ("**/records.py", "**/metrics.py", "**/steps.py", "**/options.py")
 """Fields of stored records and of settings are read from files, not from code."""

@@ -129,7 +129,7 @@ def test_a_quiet_service_and_a_quiet_benchmark_say_nothing(
     (folder / "status.json").write_text(json.dumps(status))
     monkeypatch.setattr("entente.service.service.Service.__init__", lambda *_: None)
     monkeypatch.setattr("entente.service.service.Service.run", lambda _, ready: ready())
-    finished = Finished((), (Path("scale.md"),), Document("scale", ""))
+    finished = Finished((), (Path("scale.md"),), Document("scale", ()))
     monkeypatch.setattr("entente_lab.bench.scale.run", lambda _: finished)
     for step in (("watch", config, "--status"), ("watch", config), ("bench", "scale", "--out", tmp_path)):
         assert run(*step, "-q") == 0
