@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -116,3 +117,15 @@ def test_the_wheel_works_in_a_fresh_environment(python: Path, tmp_path: Path) ->
     assert json.loads(read.stdout)["rows"] > 100
     listed = run(python, "detectors", cwd=tmp_path)
     assert "behaviour" in listed.stdout
+    (lines,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.S
+    )
+    asked = subprocess.run(
+        [python, "-c", lines + "print(len(worst))"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ""},
+    )
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout == "10\n"
