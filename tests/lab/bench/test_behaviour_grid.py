@@ -226,6 +226,14 @@ def test_the_plan_obeys_its_filters_and_names_every_family(out: Path) -> None:
     assert all(cell.experiment.seed == 7 for cell in cells)
 
 
+def test_a_plan_may_be_of_single_methods(out: Path) -> None:
+    request = Request(out, seeds=1, only=("k=4", "part=clean,noise", "method=base model alone,fedavg"))
+    cells, _ = plan.plan(request)
+    assert [(cell.labels["part"], cell.options["methods"]) for cell in cells] == [
+        ("clean", ["fedavg", "base model alone"])
+    ]
+
+
 def test_a_replay_without_a_folder_for_its_seed_is_an_error(tmp_path: Path) -> None:
     library = Library(tmp_path / "data", {"lanl-replay": tmp_path})
     with pytest.raises(UsageError, match="is no folder"):

@@ -34,8 +34,8 @@ NOISY = (4, 20)
 def run(request: Request) -> Finished:
     """Run the grid on simulated companies, and on the replays that `sources` names."""
     cells, facts = plan(request)
-    # The plan has obeyed these already, and a pooled cell stands for every K.
-    left = tuple(text for text in request.only if text.partition("=")[0].strip() != "k")
+    # The plan has obeyed these already: a pooled cell stands for every K, a cell for many methods.
+    left = tuple(text for text in request.only if text.partition("=")[0].strip() not in ("k", "method"))
     return execute(replace(request, only=left), GRID, cells, facts, draw, spread)
 
 
@@ -44,16 +44,19 @@ def plan(request: Request) -> tuple[list[Cell], dict[str, Any]]:
     names = request.narrowed("dataset", [n for n in DATASETS if n == "simulated" or n in request.sources])
     ks = request.narrowed("k", QUICK_K if request.quick else KS)
     parts = request.narrowed("part", list(PARTS) if not request.quick else ["clean"])
+    known = dict.fromkeys(name for part in parts for name in (*PARTS[part], *BASELINES, POOLED))
+    methods = request.narrowed("method", list(known))
     seeds = range(request.first_seed, request.first_seed + request.seeds)
     library, cells, described = request.library, [], []
     for name in names:
         prepared = {(k, seed): library.prepare(of_seed(name, seed), k) for k in ks for seed in seeds}
         described += [{"dataset": name, "k": k, "seed": s, **_about(p)} for (k, s), p in prepared.items()]
-        if "clean" in parts:
+        if "clean" in parts and POOLED in methods:
             cells += [_pooled(name, seed, {k: prepared[k, seed] for k in ks}) for seed in seeds]
         cells += [
-            _cell(name, part, k, seed, prepared[k, seed])
+            _cell(name, part, k, seed, prepared[k, seed], own)
             for part in parts
+            if (own := _methods(part, methods))
             for k in ks
             if k in _silos_of(part, ks)
             for seed in seeds
@@ -69,8 +72,11 @@ def _silos_of(part: str, ks: Sequence[int]) -> Sequence[int]:
     return (4,) if part in FOUR else ks
 
 
-def _cell(name: str, part: str, k: int, seed: int, prepared: Prepared) -> Cell:
-    methods = [*PARTS[part], *(BASELINES if part == "clean" else ())]
+def _methods(part: str, wanted: Sequence[str]) -> list[str]:
+    return [name for name in (*PARTS[part], *(BASELINES if part == "clean" else ())) if name in wanted]
+
+
+def _cell(name: str, part: str, k: int, seed: int, prepared: Prepared, methods: list[str]) -> Cell:
     return Cell(
         prepared.experiment(seed=seed, federation={"rounds": ROUNDS}, detector=_detector(name)),
         prepared.hash,
