@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from entente.detectors.base import Candidates, Detector, Standing, State
-from entente.detectors.wrapper import Wrapper
+from entente.detectors.wrapper import Wrapper, joined, parts
 from entente.graphs.temporal import Float32, Int64, TemporalGraph
 
 LEAST = 1e-7
@@ -27,41 +27,29 @@ class Ensemble(Wrapper):
         self.baseline = baseline
 
     def initial_state(self, graph: TemporalGraph) -> State:
-        return _joined(self.model.initial_state(graph), self.baseline.initial_state(graph))
+        return joined(self.model.initial_state(graph), self.baseline.initial_state(graph), COUNTED)
 
     def score(
         self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
     ) -> tuple[Float32, State]:
-        of_model, of_baseline = _parts(state)
+        of_model, of_baseline = parts(state, COUNTED)
         anomaly, of_model = self.model.score(graph, of_model, candidates)
         rarity, of_baseline = self.baseline.score(graph, of_baseline, candidates)
-        return _product(anomaly, rarity), _joined(of_model, of_baseline)
+        return _product(anomaly, rarity), joined(of_model, of_baseline, COUNTED)
 
     def score_hosts(self, graph: TemporalGraph, state: State) -> tuple[Float32, State, Standing]:
-        of_model, of_baseline = _parts(state)
+        of_model, of_baseline = parts(state, COUNTED)
         anomaly, of_model, standing = self.model.score_hosts(graph, of_model)
         rarity, of_baseline = self.baseline.score(graph, of_baseline)
-        return _product(anomaly, rarity), _joined(of_model, of_baseline), standing
+        return _product(anomaly, rarity), joined(of_model, of_baseline, COUNTED), standing
 
     def short_windows(self, graph: TemporalGraph, state: State) -> int:
-        return self.model.short_windows(graph, _parts(state)[0])
+        return self.model.short_windows(graph, parts(state, COUNTED)[0])
 
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
-        return self.model.explain(graph, _parts(state)[0], edges)
+        return self.model.explain(graph, parts(state, COUNTED)[0], edges)
 
 
 def _product(anomaly: Float32, rarity: Float32) -> Float32:
     surprise = -np.log(np.maximum(1.0 - anomaly.astype(np.float64), LEAST))
     return (surprise * rarity).astype(np.float32)
-
-
-def _parts(state: State) -> tuple[State, State]:
-    """The state of the model and that of the baseline."""
-    of_baseline = {
-        name.removeprefix(COUNTED): array for name, array in state.items() if name.startswith(COUNTED)
-    }
-    return {name: array for name, array in state.items() if not name.startswith(COUNTED)}, of_baseline
-
-
-def _joined(of_model: State, of_baseline: State) -> State:
-    return of_model | {COUNTED + name: array for name, array in of_baseline.items()}

@@ -16,7 +16,7 @@ from entente.artifacts import Arrays
 from entente.detectors.base import Candidates, Standing, State
 from entente.detectors.behaviour.memory import HOUR, MEMORY, NEVER, SWEEP, check_finite, origin, pair_keys
 from entente.detectors.suspicion import QUANTILE, Float64, Suspicion
-from entente.detectors.wrapper import Wrapper
+from entente.detectors.wrapper import Wrapper, joined, parts
 from entente.graphs.temporal import Float32, Int32, Int64, TemporalGraph
 
 OWN = "suspicion/"
@@ -37,34 +37,34 @@ class WithSuspicion(Wrapper):
     suspects = True
 
     def initial_state(self, graph: TemporalGraph) -> State:
-        return _joined(self.model.initial_state(graph), _KnownPairs.empty(graph.num_nodes))
+        return joined(self.model.initial_state(graph), _KnownPairs.empty(graph.num_nodes), OWN)
 
     def score(
         self, graph: TemporalGraph, state: State, candidates: Candidates | None = None
     ) -> tuple[Float32, State]:
-        of_model, own = _parts(state)
+        of_model, own = parts(state, OWN)
         scores, after = self.model.score(graph, of_model)
         walk = _Raising(graph, own)
         odds = walk.go(scores, candidates)
         if candidates is not None:
             scores, _ = self.model.score(graph, of_model, candidates)
-        return self.with_told(scores, odds), _joined(after, walk.state())
+        return self.with_told(scores, odds), joined(after, walk.state(), OWN)
 
     def score_hosts(self, graph: TemporalGraph, state: State) -> tuple[Float32, State, Standing]:
-        of_model, own = _parts(state)
+        of_model, own = parts(state, OWN)
         scores, after = self.model.score(graph, of_model)
         walk = _Raising(graph, own)
         odds = walk.go(scores)
-        return self.with_told(scores, odds), _joined(after, walk.state()), Standing.of(walk.risen)
+        return self.with_told(scores, odds), joined(after, walk.state(), OWN), Standing.of(walk.risen)
 
     def with_told(self, scores: Float32, odds: Float64) -> Float32:
         return self.model.with_told(scores, odds)
 
     def short_windows(self, graph: TemporalGraph, state: State) -> int:
-        return self.model.short_windows(graph, _parts(state)[0])
+        return self.model.short_windows(graph, parts(state, OWN)[0])
 
     def explain(self, graph: TemporalGraph, state: State, edges: Int64) -> list[str]:
-        of_model, own = _parts(state)
+        of_model, own = parts(state, OWN)
         scores, _ = self.model.score(graph, of_model)
         walk = _Raising(graph, own, asked=frozenset(edges.tolist()))
         walk.go(scores)
@@ -187,13 +187,3 @@ class _KnownPairs:
         self.last[place] = number
         self.sources += np.bincount(self.ends(new)[1], minlength=self.nodes).astype(np.int32)
         self.scores = np.concatenate((self.scores, score))[-LAST:]
-
-
-def _parts(state: State) -> tuple[State, State]:
-    """The state of the detector and what is kept beside it."""
-    own = {name.removeprefix(OWN): array for name, array in state.items() if name.startswith(OWN)}
-    return {name: array for name, array in state.items() if not name.startswith(OWN)}, own
-
-
-def _joined(of_model: State, own: State) -> State:
-    return of_model | {OWN + name: array for name, array in own.items()}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from entente.artifacts import Arrays
-from entente.detectors.base import Detector, Training, Validation
+from entente.detectors.base import Detector, State, Training, Validation
 from entente.graphs.temporal import TemporalGraph
 
 
@@ -54,3 +54,14 @@ class Wrapper(Detector):
 
     def load_optimiser_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         self.model.load_optimiser_state(state)
+
+
+def parts(state: State, prefix: str) -> tuple[State, State]:
+    """The state of the model, and of what stands beside it: the names that begin with `prefix`."""
+    own = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+    return {name: array for name, array in state.items() if not name.startswith(prefix)}, own
+
+
+def joined(of_model: State, own: State, prefix: str) -> State:
+    """The other way round."""
+    return of_model | {prefix + name: array for name, array in own.items()}
